@@ -43,10 +43,10 @@ def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     def run(*words: object) -> CommandResult:
         capsys.readouterr()
         code = _invoke([str(word) for word in words])
-        told = CommandResult(int(code), *capsys.readouterr())
-        assert not any(fault in told.err + told.out for fault in FAULTS), told
-        assert told.code in range(6)
-        return told
+        result = CommandResult(int(code), *capsys.readouterr())
+        assert not any(fault in result.err + result.out for fault in FAULTS), result
+        assert result.code in range(6)
+        return result
 
     return run
 
@@ -57,14 +57,14 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(*words: object, environ: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "encoding": "utf-8",
             "env": {**os.environ, **(environ or {})},
         }
-        started.append(subprocess.Popen([*PYTHON, *(str(word) for word in words)], **(given | options)))
+        started.append(subprocess.Popen([*PYTHON, *(str(word) for word in words)], **(defaults | options)))
         return started[-1]
 
     yield begin
@@ -78,11 +78,11 @@ def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Comman
     """Runs a command as a process of its own, to its end."""
 
     def run(*words: object, **options: Any) -> CommandResult:
-        begun = start(*words, **options)
-        out, err = begun.communicate(timeout=PATIENCE_S)
-        told = CommandResult(begun.returncode, out or "", err or "")
-        assert not any(fault in told.err + told.out for fault in FAULTS), told
-        return told
+        process = start(*words, **options)
+        out, err = process.communicate(timeout=PATIENCE_S)
+        result = CommandResult(process.returncode, out or "", err or "")
+        assert not any(fault in result.err + result.out for fault in FAULTS), result
+        return result
 
     return run
 

@@ -25,8 +25,8 @@ SDK = "@agentv/eval@4.9.1"
 @pytest.fixture
 def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A `node_modules` with AgentV's SDK: that of `$AGENTV_SDK`, else one that npm installs."""
-    if there := os.environ.get("AGENTV_SDK"):
-        return Path(there)
+    if path := os.environ.get("AGENTV_SDK"):
+        return Path(path)
     npm = shutil.which("npm")
     if npm is None:
         if os.environ.get("CI"):
@@ -34,14 +34,14 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("There is no npm here: apt-get install npm.")
     folder = tmp_path_factory.mktemp("sdk")
     options = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder))
-    done = subprocess.run(
+    process = subprocess.run(
         [npm, "install", *options, SDK], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    if "E404" in done.stderr:
+    if "E404" in process.stderr:
         pytest.skip(f"The npm registry has no {SDK}; name a node_modules that has it in AGENTV_SDK.")
-    if done.returncode and not os.environ.get("CI"):
+    if process.returncode and not os.environ.get("CI"):
         pytest.skip(f"npm cannot install {SDK} here; name a node_modules that has it in AGENTV_SDK.")
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     return folder / "node_modules"
 
 

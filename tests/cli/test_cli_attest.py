@@ -1,4 +1,4 @@
-"""`proctor attest` and `proctor run --attest`: what is written, told and refused."""
+"""`proctor attest` and `proctor run --attest`: what they write, print and refuse."""
 
 from __future__ import annotations
 
@@ -27,42 +27,44 @@ def run(proctor: Proctor, half: str) -> str:
 
 
 def signers(path: Path) -> list[str]:
-    return [one["keyid"] for one in json.loads((path / ENVELOPE).read_bytes())["signatures"]]
+    return [signature["keyid"] for signature in json.loads((path / ENVELOPE).read_bytes())["signatures"]]
 
 
 def looks(proctor: Proctor) -> int:
-    """How often the holdout was looked at before this."""
+    """The number of holdout accesses before this test."""
     return int(proctor("runs", "show", "last", "--json").run["looks"]) - 1
 
 
 # --- attest ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Path, own_keys: Path) -> None:
-    told = proctor("attest", "last")
+def test_attest_writes_a_signed_bundle_and_prints_how_to_verify_it(
+    proctor: Proctor, run: str, folder: Path, own_keys: Path
+) -> None:
+    result = proctor("attest", "last")
     path = folder / f"{run}.bundle"
-    assert told.code == 0
-    assert {one.name for one in path.iterdir()} == NAMES
+    assert result.code == 0
+    assert {file.name for file in path.iterdir()} == NAMES
     key = get_signing_key(own_keys, None)
     assert signers(path) == [key.id]
-    assert told.out.splitlines()[0].startswith(f"{path.name}: full bundle of run {run}, half v1 on echo")
-    assert f"  signed by {key.id}" in told.out
-    assert f"proctor verify {path.name}" in told.out
-    assert "Created your signing key" in told.err
-    assert key.id in told.err
-    assert f"To publish a bundle without them, run: proctor attest {run} --public" in told.err
+    assert result.out.splitlines()[0].startswith(f"{path.name}: full bundle of run {run}, half v1 on echo")
+    assert f"  signed by {key.id}" in result.out
+    assert f"proctor verify {path.name}" in result.out
+    assert "Created your signing key" in result.err
+    assert key.id in result.err
+    assert f"To publish a bundle without them, run: proctor attest {run} --public" in result.err
 
 
-def test_a_key_is_made_and_told_of_once(proctor: Proctor, run: str) -> None:
+def test_the_first_signature_creates_a_key_and_says_so_once(proctor: Proctor, run: str) -> None:
     assert "Created your signing key" in proctor("attest", run, "-o", "one").err
     assert "Created your signing key" not in proctor("attest", run, "-o", "two.zip").err
     assert Path("two.zip").is_file()
 
 
-def test_commands_that_are_told_can_be_pasted(proctor: Proctor, run: str) -> None:
-    told = proctor("attest", run, "-o", "for you.zip", "--keys", "my keys")
-    assert told.out.endswith("proctor verify 'for you.zip'\n")
-    assert "`proctor keys show --keys 'my keys'`" in told.err
+def test_printed_commands_can_be_pasted(proctor: Proctor, run: str) -> None:
+    result = proctor("attest", run, "-o", "for you.zip", "--keys", "my keys")
+    assert result.out.endswith("proctor verify 'for you.zip'\n")
+    assert "`proctor keys show --keys 'my keys'`" in result.err
     again = proctor("attest", run, "-o", "for you.zip")
     assert again.code == 4
     assert "`proctor attest 'for you.zip'`" in again.err
@@ -75,18 +77,18 @@ def test_a_run_that_is_refused_makes_no_key(proctor: Proctor, run: str, own_keys
     assert not own_keys.exists()
 
 
-def test_the_public_gets_a_name_of_its_own(proctor: Proctor, run: str) -> None:
+def test_a_public_bundle_has_its_own_name(proctor: Proctor, run: str) -> None:
     assert proctor("attest", run, "--public").code == 0
-    told = proctor("attest", run)
-    assert told.code == 0
-    assert {one.name for one in Path().glob("*.bundle")} == {f"{run}.bundle", f"{run}.public.bundle"}
+    result = proctor("attest", run)
+    assert result.code == 0
+    assert {bundle.name for bundle in Path().glob("*.bundle")} == {f"{run}.bundle", f"{run}.public.bundle"}
 
 
 @pytest.mark.parametrize("flags", [[], ["--public"]])
 def test_what_is_attested_is_verified(proctor: Proctor, run: str, flags: list[str]) -> None:
     assert proctor("attest", run, "-o", "b.zip", *flags).code == 0
-    told = proctor("verify", "b.zip", "--require-signature")
-    assert (told.code, told.err) == (0, "")
+    result = proctor("verify", "b.zip", "--require-signature")
+    assert (result.code, result.err) == (0, "")
 
 
 def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, own_keys: Path) -> None:
@@ -98,14 +100,14 @@ def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, own_keys
     assert set(row["files"]) == set(FILES)
 
 
-def test_without_a_signature_it_says_what_that_is_worth(proctor: Proctor, run: str, own_keys: Path) -> None:
-    told = proctor("attest", run, "-o", "b", "--no-sign")
-    assert "not signed: anyone could have made it" in told.out
+def test_an_unsigned_bundle_says_what_it_is_worth(proctor: Proctor, run: str, own_keys: Path) -> None:
+    result = proctor("attest", run, "-o", "b", "--no-sign")
+    assert "not signed: anyone could have made it" in result.out
     assert signers(Path("b")) == []
     assert not own_keys.exists()
 
 
-def test_another_key_signs(proctor: Proctor, run: str) -> None:
+def test_another_key_can_sign(proctor: Proctor, run: str) -> None:
     assert proctor("keys", "new", "release").code == 0
     proctor("attest", run, "-o", "b", "--sign-key", "release")
     assert signers(Path("b")) == [get_signing_key(Path("keys"), "release").id]
@@ -115,36 +117,36 @@ def test_another_key_signs(proctor: Proctor, run: str) -> None:
 
 def test_a_bundle_gets_a_further_signature(proctor: Proctor, run: str) -> None:
     proctor("attest", run, "-o", "b", "--keys", "mine")
-    told = proctor("attest", "b", "--keys", "yours")
-    assert told.code == 0
-    assert told.out.count("  signed by ") == 2
+    result = proctor("attest", "b", "--keys", "yours")
+    assert result.code == 0
+    assert result.out.count("  signed by ") == 2
     assert len(signers(Path("b"))) == 2
     before = (Path("b") / ENVELOPE).read_bytes()
-    told = proctor("attest", "b", "--keys", "yours", "--json")
-    assert ". Nothing was written." in told.err
-    assert len(told.json["signed_by"]) == 2
+    result = proctor("attest", "b", "--keys", "yours", "--json")
+    assert ". Nothing was written." in result.err
+    assert len(result.json["signed_by"]) == 2
     assert (Path("b") / ENVELOPE).read_bytes() == before
 
 
-def test_a_forged_bundle_gets_none(proctor: Proctor, run: str) -> None:
+def test_a_forged_bundle_gets_no_signature(proctor: Proctor, run: str) -> None:
     proctor("attest", run, "-o", "b")
     trials = Path("b") / FILES[1]
     trials.write_bytes(trials.read_bytes().replace(b"say 1", b"say 2"))
-    told = proctor("attest", "b", "--keys", "yours")
-    assert told.code == 1
+    result = proctor("attest", "b", "--keys", "yours")
+    assert result.code == 1
     assert len(signers(Path("b"))) == 1
 
 
-def test_one_trial_is_proved(proctor: Proctor, run: str) -> None:
-    told = proctor("attest", run, "--trial", "t1")
-    assert told.code == 0
-    assert f"{run}.proof.json: proof of case 't1'" in told.out
+def test_a_proof_of_one_trial_verifies(proctor: Proctor, run: str) -> None:
+    result = proctor("attest", run, "--trial", "t1")
+    assert result.code == 0
+    assert f"{run}.proof.json: proof of case 't1'" in result.out
     whole = json.loads(Path(f"{run}.proof.json").read_bytes())
     assert set(whole) == {"envelope", "trial", "case"}
     assert proctor("verify", f"{run}.proof.json").code == 0
 
 
-REFUSED = {
+ERRORS = {
     "nope": "There is no run 'nope'",
     "nope.zip": "There is no bundle at nope.zip.",
     "last --trial t1 -o proof.zip": "must end in .json",
@@ -163,26 +165,26 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_is_a_sentence(proctor: Proctor, run: str, folder: Path) -> None:
+def test_wrong_usage_is_an_error_in_one_sentence(proctor: Proctor, run: str, folder: Path) -> None:
     (folder / "keep").mkdir()
     (folder / "keep" / "mine.txt").write_text("mine", encoding="utf-8")
     before = looks(proctor)
-    for words, said in REFUSED.items():
-        told = proctor("attest", *words.split())
-        assert (told.code, said in told.err) == (4, True), (words, told)
-    assert [one.name for one in (folder / "keep").iterdir()] == ["mine.txt"]
+    for words, message in ERRORS.items():
+        result = proctor("attest", *words.split())
+        assert (result.code, message in result.err) == (4, True), (words, result)
+    assert [file.name for file in (folder / "keep").iterdir()] == ["mine.txt"]
     assert looks(proctor) == before + 1
 
 
 def test_a_missing_package_is_named(proctor: Proctor, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    told = proctor("attest", run)
-    assert told.code == 4
-    assert "pip install 'proctor[sign]'" in told.err
+    result = proctor("attest", run)
+    assert result.code == 4
+    assert "pip install 'proctor[sign]'" in result.err
     assert not list(Path().glob("*.bundle"))
     assert proctor("attest", run, "--no-sign").code == 0
-    asked = proctor("run", "half.jsonl", "--target", "echo", "--attest")
-    assert (asked.code, asked.out) == (4, "")
+    run_result = proctor("run", "half.jsonl", "--target", "echo", "--attest")
+    assert (run_result.code, run_result.out) == (4, "")
 
 
 # --- run --attest ------------------------------------------------------------------------------------------
@@ -190,21 +192,21 @@ def test_a_missing_package_is_named(proctor: Proctor, run: str, monkeypatch: pyt
 
 def test_each_finished_run_gets_its_bundle(proctor: Proctor, half: str, suite: Callable[..., str]) -> None:
     other = suite(("a", "x", "x"), name="other.jsonl")
-    told = proctor("run", half, other, "--target", "echo", "--attest=made/here", "--json")
-    rows = told.json["runs"]
+    result = proctor("run", half, other, "--target", "echo", "--attest=made/here", "--json")
+    rows = result.json["runs"]
     assert [row["bundle"] for row in rows] == [str(Path(f"made/here/{row['run']}.bundle")) for row in rows]
     for row in rows:
         assert proctor("verify", row["bundle"], "--require-signature").code == 0
-        assert f"Bundle: {row['bundle']}" in told.err
-    assert told.code == 1
+        assert f"Bundle: {row['bundle']}" in result.err
+    assert result.code == 1
 
 
 def test_without_a_value_bundles_go_into_the_working_directory(proctor: Proctor, half: str) -> None:
-    told = proctor("run", "--attest", half, "--target", "echo", "--public", "--quiet")
-    assert (told.out, told.code) == ("", 1)
-    assert "Bundle:" not in told.err
-    (made,) = Path().glob("*.public.bundle")
-    assert {one.name for one in made.iterdir()} == NAMES
+    result = proctor("run", "--attest", half, "--target", "echo", "--public", "--quiet")
+    assert (result.out, result.code) == ("", 1)
+    assert "Bundle:" not in result.err
+    (bundle,) = Path().glob("*.public.bundle")
+    assert {file.name for file in bundle.iterdir()} == NAMES
 
 
 def test_a_project_can_have_every_run_attested(proctor: Proctor, half: str, folder: Path) -> None:
@@ -230,7 +232,7 @@ def test_a_run_with_its_bundle_is_looked_at_once(
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--attest=b.zip"], "must name a folder"),
         (["--attest=file"], "cannot be created"),
@@ -239,37 +241,37 @@ def test_a_run_with_its_bundle_is_looked_at_once(
         (["--sign-key", "x"], "Add --attest"),
     ],
 )
-def test_what_no_bundle_can_come_of_is_refused_before_anything_is_asked(
-    proctor: Proctor, half: str, flags: list[str], said: str
+def test_a_run_that_cannot_be_attested_is_refused_before_any_request(
+    proctor: Proctor, half: str, flags: list[str], message: str
 ) -> None:
     Path("file").write_text("mine", encoding="utf-8")
-    told = proctor("run", half, "--target", "echo", *flags)
-    assert (told.code, told.out) == (4, "")
-    assert said in told.err
+    result = proctor("run", half, "--target", "echo", *flags)
+    assert (result.code, result.out) == (4, "")
+    assert message in result.err
     assert not Path(".proctor/proctor.db").exists()
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_nobody_may_write_is_refused(proctor: Proctor, half: str) -> None:
     Path("locked").mkdir(mode=0o500)
-    told = proctor("run", half, "--target", "echo", "--attest=locked")
-    assert (told.code, told.out) == (4, "")
+    result = proctor("run", half, "--target", "echo", "--attest=locked")
+    assert (result.code, result.out) == (4, "")
 
 
 def test_a_bundle_that_cannot_be_written_loses_no_run(
     proctor: Proctor, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proctor.services.bundles.attest.MAX_BUNDLE_LINE_BYTES", 10)
-    told = proctor("run", half, "--target", "echo", "--attest", "--json")
-    assert told.code == 4
-    assert told.run["passed"] == 5
-    assert "bundle" not in told.run
-    assert "is stored, but no bundle was written for it. Case 't0'" in told.err
+    result = proctor("run", half, "--target", "echo", "--attest", "--json")
+    assert result.code == 4
+    assert result.run["passed"] == 5
+    assert "bundle" not in result.run
+    assert "is stored, but no bundle was written for it. Case 't0'" in result.err
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
-def test_a_run_that_was_cut_short_gets_none(
+def test_an_interrupted_run_gets_no_bundle(
     start: Callable[..., subprocess.Popen[str]], half: str, folder: Path, proctor: Proctor
 ) -> None:
     (folder / "slow.sh").write_text(
@@ -277,14 +279,14 @@ def test_a_run_that_was_cut_short_gets_none(
     )
     (folder / "slow.sh").chmod(0o755)
     words = ("run", half, "--target", "command:./slow.sh", "--concurrency", "1", "--attest")
-    begun = start(*words)
+    process = start(*words)
     wait_until((folder / "begun").exists)
-    begun.send_signal(signal.SIGINT)
-    assert begun.stderr is not None
-    assert any("Ctrl-C again" in line for line in begun.stderr)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert any("Ctrl-C again" in line for line in process.stderr)
     (folder / "go").touch()
-    _, err = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == 2
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
     assert "was stopped before it finished, so no bundle was written for it" in err
     assert not list(folder.glob("*.bundle"))
     assert "not finished" in proctor("attest", "last").err

@@ -26,9 +26,9 @@ def files(folder: Path) -> None:
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("name", ["whole.json", "part.jsonl"])
 def test_one_file_is_a_table_of_its_metrics(proctor: Proctor, name: str) -> None:
-    told = proctor("bench", name)
-    assert (told.code, told.err) == (0, "")
-    lines = [line.split() for line in told.out.splitlines()]
+    result = proctor("bench", name)
+    assert (result.code, result.err) == (0, "")
+    lines = [line.split() for line in result.out.splitlines()]
     assert lines[1][:4] == [name, "dumped", "20", "2"]
     assert ["right", "18", "0.5", "0.2903", "–", "0.7097", "0.5", "1", "1", "2", "0.45"] in lines
     assert next(line for line in lines if line[:1] == ["latency_ms"])[:3] == ["latency_ms", "18", "9.5"]
@@ -36,25 +36,25 @@ def test_one_file_is_a_table_of_its_metrics(proctor: Proctor, name: str) -> None
 
 @pytest.mark.usefixtures("files")
 def test_files_and_groups_stand_side_by_side(proctor: Proctor) -> None:
-    told = proctor("bench", "whole.json", "part.jsonl", "--by", "kind", "--metric", "right")
-    rows = [line.split()[:5] for line in told.out.splitlines()]
-    assert told.code == 0
+    result = proctor("bench", "whole.json", "part.jsonl", "--by", "kind", "--metric", "right")
+    rows = [line.split()[:5] for line in result.out.splitlines()]
+    assert result.code == 0
     assert [row for row in rows if "·" in row] == [
         [name, "·", kind, "9", mean]
         for name in ("whole.json", "part.jsonl")
         for kind, mean in (("even", "0.4444"), ("odd", "0.5556"))
     ]
-    assert "words" not in told.out
+    assert "words" not in result.out
 
 
 @pytest.mark.usefixtures("files")
 def test_json_has_every_percentile(proctor: Proctor) -> None:
-    told = proctor("bench", "whole.json", "--by", "kind", "--json").json
-    (one,) = told["benches"]
-    assert told["exit_code"] == 0
-    assert (one["calls"], one["failed"], one["by"], one["dropped"]) == (20, 2, "kind", [])
-    assert one["statistics"]["latency_ms"]["p25"] == 5.25
-    assert one["groups"]["odd"]["right"]["failed"] == 2
+    result = proctor("bench", "whole.json", "--by", "kind", "--json").json
+    (bench,) = result["benches"]
+    assert result["exit_code"] == 0
+    assert (bench["calls"], bench["failed"], bench["by"], bench["dropped"]) == (20, 2, "kind", [])
+    assert bench["statistics"]["latency_ms"]["p25"] == 5.25
+    assert bench["groups"]["odd"]["right"]["failed"] == 2
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_json_has_every_percentile(proctor: Proctor) -> None:
 def test_charts_and_tables_are_written(proctor: Proctor, folder: Path) -> None:
     pytest.importorskip("vl_convert")
     outputs = ("-o", "x.svg", "-o", "x.md", "-o", "x.json")
-    told = proctor("bench", "whole.json", "part.jsonl", "--metric", "right", *outputs)
-    assert told.code == 0
-    drawn = (folder / "x.svg").read_text(encoding="utf-8")
-    assert "part.jsonl" in drawn
-    assert "mean of right" in drawn
+    result = proctor("bench", "whole.json", "part.jsonl", "--metric", "right", *outputs)
+    assert result.code == 0
+    svg = (folder / "x.svg").read_text(encoding="utf-8")
+    assert "part.jsonl" in svg
+    assert "mean of right" in svg
     assert "### right" in (folder / "x.md").read_text(encoding="utf-8")
     assert len(json.loads((folder / "x.json").read_text(encoding="utf-8"))["benches"]) == 2
 
@@ -75,17 +75,17 @@ def test_an_exported_run_is_read(proctor: Proctor, half: str) -> None:
     assert proctor("run", half, "-t", "echo").code == 1
     for name in ("x.jsonl", "x.json"):
         assert proctor("runs", "export", "last", "-o", name).code == 0
-        told = proctor("bench", name, "--json").json
-        passed = told["benches"][0]["statistics"]["passed"]
+        result = proctor("bench", name, "--json").json
+        passed = result["benches"][0]["statistics"]["passed"]
         assert (passed["n"], passed["mean"], passed["unit"]) == (10, 0.5, "share")
 
 
 def test_lines_that_cannot_be_used_are_told(proctor: Proctor, folder: Path) -> None:
     lines = ['{"latency_ms": 1}', *['{"latency_ms": "x"}'] * 7, '{"latency_ms": 2']
     Path("calls.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    told = proctor("bench", "calls.jsonl")
-    assert told.code == 0
-    first, *_, last = told.err.splitlines()
+    result = proctor("bench", "calls.jsonl")
+    assert result.code == 0
+    first, *_, last = result.err.splitlines()
     assert first == "calls.jsonl:2: warning: `latency_ms` must be a number of at least 0, not 'x'."
     assert "3 more lines were skipped" in last
     assert len(proctor("bench", "calls.jsonl", "--json").json["benches"][0]["dropped"]) == 8
@@ -119,16 +119,16 @@ def test_what_cannot_be_used_is_said(
     (folder / "other.json").write_bytes(b'{\n"suite": 1}')
     (folder / "bytes.bin").write_bytes(bytes(range(256)))
     (folder / "failed.jsonl").write_bytes(b'{"latency_ms": 1, "success": false}\n')
-    told = proctor("bench", *words)
-    assert (told.code, told.out) == (code, "")
-    assert why in told.err
+    result = proctor("bench", *words)
+    assert (result.code, result.out) == (code, "")
+    assert why in result.err
 
 
 def test_failed_calls_alone_still_have_a_table(proctor: Proctor, folder: Path) -> None:
     (folder / "failed.jsonl").write_bytes(b'{"latency_ms": 1, "success": false}\n')
-    told = proctor("bench", "failed.jsonl")
-    assert told.code == 0
-    assert "latency_ms  0" in told.out
+    result = proctor("bench", "failed.jsonl")
+    assert result.code == 0
+    assert "latency_ms  0" in result.out
 
 
 @pytest.mark.slow
@@ -143,8 +143,8 @@ def test_halves_of_characters_and_numbers_beyond_a_float_break_nothing(
     (folder / "odd.jsonl").write_text("\n".join([*rows, rows[1]]), encoding="utf-8")
     outputs = ("-o", "x.svg", "-o", "x.md", "-o", "x.json")
     assert process("bench", "odd.jsonl", "--by", "t", *outputs).code == 0
-    told = process("bench", "odd.jsonl", "--by", "t", "--json").json["benches"][0]
-    assert told["groups"]["b"]["m"]["mean"] is None
+    result = process("bench", "odd.jsonl", "--by", "t", "--json").json["benches"][0]
+    assert result["groups"]["b"]["m"]["mean"] is None
     assert r">\ud800<" in (folder / "x.svg").read_text(encoding="utf-8")
 
 
@@ -152,13 +152,15 @@ def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, half: str, fo
     assert proctor("run", half, "-t", "echo", "-o", "x.jsonl").code == 1
     once = (folder / "x.jsonl").read_text(encoding="utf-8")
     (folder / "twice.jsonl").write_text(once + once, encoding="utf-8")
-    told = proctor("bench", "twice.jsonl", "--json")
-    assert told.json["benches"][0]["calls"] == 10
-    assert len(told.json["benches"][0]["dropped"]) == 10
-    assert "of this run appears twice; the first one counts." in told.err
+    result = proctor("bench", "twice.jsonl", "--json")
+    assert result.json["benches"][0]["calls"] == 10
+    assert len(result.json["benches"][0]["dropped"]) == 10
+    assert "of this run appears twice; the first one counts." in result.err
 
 
 def test_answers_to_one_case_are_told_not_to_be_independent(proctor: Proctor, half: str) -> None:
-    for repeat, told in ((1, False), (2, True)):
+    for repeat, has_note in ((1, False), (2, True)):
         assert proctor("run", half, "-t", "echo", "--repeat", repeat, "-o", "x.jsonl").code == 1
-        assert ("`proctor passk` computes intervals over cases" in proctor("bench", "x.jsonl").err) == told
+        assert (
+            "`proctor passk` computes intervals over cases" in proctor("bench", "x.jsonl").err
+        ) == has_note

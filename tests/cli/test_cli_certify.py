@@ -1,4 +1,4 @@
-"""`proctor certify` of runs, bundles and targets: codes, files, badges, looks, and what is refused."""
+"""`proctor certify` of runs, bundles and targets: codes, files, badges, holdout accesses, and errors."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def run(proctor: Proctor, suite: Proctor) -> str:
 
 def badge_text(path: str) -> str:
     root = ElementTree.fromstring(Path(path).read_text(encoding="utf-8"))
-    return [one.text or "" for one in root.iter(f"{SVG}text")][1]
+    return [element.text or "" for element in root.iter(f"{SVG}text")][1]
 
 
 def looks(proctor: Proctor) -> int:
-    """How often the holdout was looked at until now; that this asks is one more."""
+    """The number of holdout accesses so far; this call adds one itself."""
     count: int = proctor("runs", "show", "last", "--json").run["looks"]
     return count - 1
 
@@ -49,7 +49,7 @@ def looks(proctor: Proctor) -> int:
 # --- what is certified -------------------------------------------------------------------------------------
 
 
-def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run: str) -> None:
+def test_exactly_one_thing_can_be_certified(proctor: Proctor, run: str) -> None:
     assert proctor("certify").code == 4
     assert "No subject is given" in proctor("certify").err
     assert proctor("certify", run, "--target", "echo").code == 4
@@ -75,8 +75,8 @@ def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run
     ],
 )
 def test_an_option_without_effect_is_refused(proctor: Proctor, words: tuple[str, ...]) -> None:
-    told = proctor("certify", *words)
-    assert (told.code, "Remove it" in told.err) == (4, True)
+    result = proctor("certify", *words)
+    assert (result.code, "Remove it" in result.err) == (4, True)
 
 
 def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
@@ -89,7 +89,7 @@ def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
     assert "--output" in options["all certificates"]
 
 
-def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
+def test_an_output_file_that_cannot_be_written_is_refused_before_any_request(
     proctor: Proctor, run: str, own_keys: Path
 ) -> None:
     own_keys.mkdir()
@@ -99,9 +99,9 @@ def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("url", [*SCRIPTS, "data:text/html,x", " ", "http://["])
-def test_a_badge_leads_to_no_script(proctor: Proctor, url: str) -> None:
-    told = proctor("certify", "last", "-o", "b.svg", "--url", url)
-    assert (told.code, "--url " in told.err) == (4, True)
+def test_a_link_to_a_script_is_refused(proctor: Proctor, url: str) -> None:
+    result = proctor("certify", "last", "-o", "b.svg", "--url", url)
+    assert (result.code, "--url " in result.err) == (4, True)
 
 
 @pytest.mark.parametrize("name", ["javascript:alert(1)", "a#b?c.bundle", "a b%.zip"])
@@ -116,20 +116,20 @@ def test_no_file_is_put_into_a_bundle(proctor: Proctor, run: str) -> None:
     assert proctor("certify", run, "--bundle", "b").code == 0
     before = looks(proctor)
     for words in ((run, "--bundle", "b"), ("b",)):
-        told = proctor("certify", *words, "-o", "b/c.json")
-        assert (told.code, "inside the bundle" in told.err) == (4, True)
+        result = proctor("certify", *words, "-o", "b/c.json")
+        assert (result.code, "inside the bundle" in result.err) == (4, True)
     assert proctor("verify", "b").code == 0
-    assert looks(proctor) == before + 1  # that of asking before
+    assert looks(proctor) == before + 1  # the call of `looks` for `before`
 
 
 # --- a run -------------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_certified_in_all_forms_with_its_bundle_beside(proctor: Proctor, run: str) -> None:
-    told = proctor("certify", run, "-o", "c.json", "-o", "c.md", "-o", "b.svg", "--json")
+    result = proctor("certify", run, "-o", "c.json", "-o", "c.md", "-o", "b.svg", "--json")
     certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
-    assert told.code == 0
-    assert told.json == {**certificate, "exit_code": 0}
+    assert result.code == 0
+    assert result.json == {**certificate, "exit_code": 0}
     assert certificate["proctor_certificate"] == 1
     assert (certificate["word"], certificate["part"], certificate["total"]) == ("verified", "holdout", 24)
     assert certificate["looks"] == {"rate": 0, "reveal": 0, "until_now": 2}
@@ -159,15 +159,15 @@ def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
 
 
 @pytest.mark.slow
-def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
+def test_a_bundle_of_an_unknown_signer_can_be_certified(
     proctor: Proctor, run: str, own_keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proctor("certify", run, "-o", "c.json", "--bundle", "b.zip")
     Path("maker.pub.pem").write_bytes((own_keys / "default.pub.pem").read_bytes())
     Path("kept").mkdir()
     monkeypatch.setenv("PROCTOR_KEYS", str(own_keys.parent / "others"))
-    told = proctor("certify", "b.zip", "--store", "none.db", "-o", "b.svg")
-    assert (told.code, "Self-attested" in told.out) == (0, True)
+    result = proctor("certify", "b.zip", "--store", "none.db", "-o", "b.svg")
+    assert (result.code, "Self-attested" in result.out) == (0, True)
     assert "self-attested" in badge_text("b.svg")
     assert not Path("none.db").exists()
     assert proctor("keys", "trust", "maker.pub.pem", "--name", "maker").code == 0
@@ -177,12 +177,12 @@ def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
 def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, suite: Proctor) -> None:
     rows = [(f"t{n}", f"say {n}", f"say {n}" if n > 4 else "no") for n in range(30)]
     proctor("run", suite(*rows), "--target", "echo", "--no-holdout", "-q")
-    told = proctor("certify", "last", "-o", "c.json", "-o", "c.md", "-o", "b.svg")
+    result = proctor("certify", "last", "-o", "c.json", "-o", "c.md", "-o", "b.svg")
     sentence = (
         "There is no holdout: this is the pass rate of all cases, and the prompts may be overfitted to them."
     )
-    assert told.code == 0
-    assert sentence in told.out
+    assert result.code == 0
+    assert sentence in result.out
     assert sentence in Path("c.md").read_text(encoding="utf-8")
     certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
     assert (certificate["part"], certificate["conditions"]) == ("all", [sentence])
@@ -191,15 +191,17 @@ def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, su
 
 
 @pytest.mark.slow
-def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proctor, suite: Proctor) -> None:
+def test_the_documented_workflow_of_30_cases_says_how_many_cases_it_needs(
+    proctor: Proctor, suite: Proctor
+) -> None:
     proctor("run", suite(*((f"t{n}", "x", "x") for n in range(30))), "--target", "echo", "-q")
-    told = proctor("certify", "last")
-    assert told.code == 1
+    result = proctor("certify", "last")
+    assert result.code == 1
     assert (
         "6 holdout cases are not enough; at least 20 are needed. With 20 % held out that is a suite of "
         "100 cases. Write more cases, hold out 67 % of these 30 (--holdout 0.67), or lower the minimum "
         "(--min-cases)."
-    ) in told.err
+    ) in result.err
     proctor("run", "s.jsonl", "--target", "echo", "-q", "--holdout", "0.67")
     assert proctor("certify", "last").code == 0
     forced = proctor("certify", "last", "--min-cases", "40", "--force").out
@@ -209,13 +211,13 @@ def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proc
 def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys: Path) -> None:
     proctor("certify", run, "-o", "b.svg", "--no-sign")
     assert "self-attested" in badge_text("b.svg")
-    drawn = Path("b.svg").read_text(encoding="utf-8")
-    assert "#5d6167" in drawn
-    assert "Grey: the number is self-attested, and no trusted key signed it.</title>" in drawn
+    svg = Path("b.svg").read_text(encoding="utf-8")
+    assert "#5d6167" in svg
+    assert "Grey: the number is self-attested, and no trusted key signed it.</title>" in svg
     assert not own_keys.exists()
 
 
-def test_the_link_can_be_another(proctor: Proctor, run: str) -> None:
+def test_the_link_can_be_changed(proctor: Proctor, run: str) -> None:
     proctor("certify", run, "-o", "b.svg", "-o", "c.md", "--url", 'https://example.org/?a=1&b="2"')
     assert 'href="https://example.org/?a=1&amp;b=' in Path("b.svg").read_text(encoding="utf-8").replace(
         "'", '"'
@@ -225,9 +227,9 @@ def test_the_link_can_be_another(proctor: Proctor, run: str) -> None:
 
 def test_too_few_cases_are_refused_and_forced_ones_say_so(proctor: Proctor, half: str) -> None:
     proctor("run", half, "--target", "echo", "--holdout", "0.4", "-q")
-    told = proctor("certify", "last", "-o", "b.svg")
-    assert told.code == 1
-    assert "4 holdout cases are not enough; at least 20 are needed" in told.err
+    result = proctor("certify", "last", "-o", "b.svg")
+    assert result.code == 1
+    assert "4 holdout cases are not enough; at least 20 are needed" in result.err
     assert not list(Path().glob("*.bundle"))
     assert not Path("b.svg").exists()
     assert looks(proctor) == 0
@@ -239,9 +241,9 @@ def test_too_few_cases_are_refused_and_forced_ones_say_so(proctor: Proctor, half
 def test_errors_are_refused_with_code_3(proctor: Proctor, suite: Proctor, function: Proctor) -> None:
     target = function("def f(text):\n    if '1' in text:\n        raise ValueError('no')\n    return text\n")
     proctor("run", suite(*CASES), "--target", target, "--holdout", "0.9", "-q", "--retries", "0")
-    told = proctor("certify", "last", "--json")
-    assert told.code == 3
-    assert told.json["exit_code"] == 3
+    result = proctor("certify", "last", "--json")
+    assert result.code == 3
+    assert result.json["exit_code"] == 3
     allowed = proctor("certify", "last", "--allow-errors", "40")
     assert allowed.code == 0
     assert "are ERROR or UNSCORED, and are not in the rate, which would be " in allowed.out
@@ -258,7 +260,7 @@ def test_a_path_that_is_no_bundle_and_a_run_that_is_none_are_told(proctor: Proct
 
 
 class Model(JsonHandler):
-    """An OpenAI-compatible endpoint of a model that can do all that is asked."""
+    """An OpenAI-compatible endpoint whose model passes every check."""
 
     answer: Callable[[list[dict[str, str]]], str]
 
@@ -288,9 +290,9 @@ def endpoint() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoint: str) -> None:
-    told = proctor("certify", "--target", endpoint, "--json", "-o", "t.svg", "-o", "t.md", "-o", "t.json")
-    certificate = told.json
-    assert told.code == 0
+    result = proctor("certify", "--target", endpoint, "--json", "-o", "t.svg", "-o", "t.md", "-o", "t.json")
+    certificate = result.json
+    assert result.code == 0
     assert (certificate["passed"], certificate["total"], certificate["certified"]) == (14, 14, True)
     assert {check["verdict"] for check in certificate["checks"]} == {"pass"}
     assert certificate["models"] == ["capable-1"]
@@ -299,17 +301,19 @@ def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoin
     assert "](t.svg)" in Path("t.md").read_text(encoding="utf-8")
 
 
-def test_a_constant_is_not_and_says_what_is_not_counted(proctor: Proctor) -> None:
-    told = proctor("certify", "--target", 'mock:4 {"name":"x"} žluťoučký kůň', "--seed", "7")
-    assert told.code == 1
-    assert "Not certified: 0 of 14 checks passed (0.0%, 95 % interval 0–22%)" in told.out
-    assert told.out.count("NOT COUNTED") == 5
+def test_a_constant_target_is_not_certified_and_says_what_is_not_counted(proctor: Proctor) -> None:
+    result = proctor("certify", "--target", 'mock:4 {"name":"x"} žluťoučký kůň', "--seed", "7")
+    assert result.code == 1
+    assert "Not certified: 0 of 14 checks passed (0.0%, 95 % interval 0–22%)" in result.out
+    assert result.out.count("NOT COUNTED") == 5
 
 
 def test_without_any_answer_nothing_was_measured(proctor: Proctor, function: Proctor) -> None:
-    told = proctor("certify", "--target", function("def f(x): raise RuntimeError('down')"), "--retries", "0")
-    assert told.code == 3
-    assert told.out.count("ERROR") == 14
+    result = proctor(
+        "certify", "--target", function("def f(x): raise RuntimeError('down')"), "--retries", "0"
+    )
+    assert result.code == 3
+    assert result.out.count("ERROR") == 14
 
 
 @pytest.mark.slow
@@ -319,27 +323,33 @@ def test_a_seed_repeats_a_certificate_and_without_one_each_asks_something_else(
     shutil.copy(CAPABLE, folder)
     target = ("--target", "function:capable:answer")
 
-    def asked(*words: str) -> tuple[int, list[Any]]:
-        found = proctor("certify", *target, "--json", *words).json
-        return found["seed"], [one["asked"] for check in found["checks"] for one in check["questions"]]
+    def ask_questions(*words: str) -> tuple[int, list[Any]]:
+        certificate = proctor("certify", *target, "--json", *words).json
+        return certificate["seed"], [
+            question["asked"] for check in certificate["checks"] for question in check["questions"]
+        ]
 
-    assert asked("--seed", "5") == asked("--seed", "5")
-    one, other = asked(), asked()
-    assert one != other
-    assert asked("--seed", str(one[0])) == one
+    assert ask_questions("--seed", "5") == ask_questions("--seed", "5")
+    first, second = ask_questions(), ask_questions()
+    assert first != second
+    assert ask_questions("--seed", str(first[0])) == first
 
 
 def test_a_slow_target_fails_the_latency_check_alone(proctor: Proctor, folder: Path) -> None:
     shutil.copy(CAPABLE, folder)
-    told = proctor("certify", "--target", "function:capable:answer", "--json", "--max-latency", "0.000000001")
-    verdicts = {check["check"]: check["verdict"] for check in told.json["checks"]}
+    result = proctor(
+        "certify", "--target", "function:capable:answer", "--json", "--max-latency", "0.000000001"
+    )
+    verdicts = {check["check"]: check["verdict"] for check in result.json["checks"]}
     assert [name for name, verdict in verdicts.items() if verdict != "pass"] == ["latency"]
-    assert told.json["exit_code"] == told.code == 0
+    assert result.json["exit_code"] == result.code == 0
 
 
 def test_what_a_function_prints_is_no_part_of_the_certificate(proctor: Proctor, function: Proctor) -> None:
-    told = proctor("certify", "--target", function("def f(x):\n    print('noise')\n    return 'x'"), "--json")
-    assert told.json["passed"] == 0
+    result = proctor(
+        "certify", "--target", function("def f(x):\n    print('noise')\n    return 'x'"), "--json"
+    )
+    assert result.json["passed"] == 0
 
 
 def test_an_unknown_target_is_told(proctor: Proctor) -> None:

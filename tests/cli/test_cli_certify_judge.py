@@ -1,4 +1,4 @@
-"""`proctor certify --judge`: a judge beside people, and what stands beside the runs that it judged."""
+"""`proctor certify --judge`: a judge compared with people, and what runs report about their judge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def f(messages):
 
 
 def rows(right: int, lucky: int, wrong: int) -> list[dict[str, Any]]:
-    """So many answers that are right, wrong ones that the judge passes, and plainly wrong ones."""
+    """Rows of right answers, wrong answers that the judge passes, and wrong answers that it fails."""
     words = ["right"] * right + ["lucky"] * lucky + ["wrong"] * wrong
     return [
         {
@@ -59,32 +59,32 @@ def test_a_judge_is_measured_printed_and_written(
     proctor: Proctor, judge: str, labels: Proctor, folder: Path
 ) -> None:
     outputs = [word for name in ("j.json", "j.md", "j.svg") for word in ("-o", name)]
-    told = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
-    assert told.code == 0
+    result = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
+    assert result.code == 0
     assert (
         f"{judge} judges 50 answers: 250 calls, or up to 750 if replies cannot be read (price unknown)."
-    ) in told.err
-    assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
-    assert "it passes 40.0% (23–59%) of what people fail." in told.out
-    assert "judge: FAIL" not in told.out
-    assert "t25  judge: PASS, people: FAIL  The judge" in told.out
-    assert "Answer: 'lucky 25'" in told.out
-    assert "250 calls · cost" in told.out
+    ) in result.err
+    assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in result.out
+    assert "it passes 40.0% (23–59%) of what people fail." in result.out
+    assert "judge: FAIL" not in result.out
+    assert "t25  judge: PASS, people: FAIL  The judge" in result.out
+    assert "Answer: 'lucky 25'" in result.out
+    assert "250 calls · cost" in result.out
     data = json.loads((folder / "j.json").read_text(encoding="utf-8"))
     agreement = data["calibration"]["agreement"]
     assert agreement == {"count": 40, "of": 50, "rate": 0.8, "ci95": [0.67, 0.888]}
-    assert [one["case_id"] for one in data["differences"]] == [f"t{n}" for n in range(25, 35)]
+    assert [difference["case_id"] for difference in data["differences"]] == [f"t{n}" for n in range(25, 35)]
     page = (folder / "j.md").read_text(encoding="utf-8")
     assert "| agrees with people | 40/50 | 80.0% | 67–89% |" in page
     assert (folder / "j.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_json_is_one_object_and_nothing_else(proctor: Proctor, judge: str, labels: Proctor) -> None:
-    told = proctor("certify", "--judge", judge, "--labels", labels(rows(2, 0, 2)), "--repeat", 1, "--json")
-    assert told.json["calibration"]["repeats"] == 1
-    assert told.json["calls"] == 12
-    assert told.json["exit_code"] == told.code == 0
-    assert told.json["calibration"]["sensitivity"]["rate"] == 1.0
+    result = proctor("certify", "--judge", judge, "--labels", labels(rows(2, 0, 2)), "--repeat", 1, "--json")
+    assert result.json["calibration"]["repeats"] == 1
+    assert result.json["calls"] == 12
+    assert result.json["exit_code"] == result.code == 0
+    assert result.json["calibration"]["sensitivity"]["rate"] == 1.0
 
 
 @pytest.fixture
@@ -124,9 +124,9 @@ def test_a_run_says_what_its_judge_is_worth_before_and_after(
     assert "agrees with people on 70 of 80 answers (87.5%, 78–93%)" in line
     assert "it passes 25.0% (14–40%) of what people fail (measured 20" in line
     assert "Corrected for that, people would pass 73.3% (" in line
-    (known,) = proctor("runs", "show", "last", "--json").run["judge"]["calibrations"]
-    assert known["corrected_pass_rate"]["rate"] == pytest.approx((16 / 20 + 0.75 - 1) / 0.75)
-    assert known["other_prompts"] is False
+    (calibration,) = proctor("runs", "show", "last", "--json").run["judge"]["calibrations"]
+    assert calibration["corrected_pass_rate"]["rate"] == pytest.approx((16 / 20 + 0.75 - 1) / 0.75)
+    assert calibration["other_prompts"] is False
     assert proctor("runs", "export", "last", "-o", "o.md").code == 0
     assert line[:40] in (folder / "o.md").read_text(encoding="utf-8").replace("\\", "")
 
@@ -145,9 +145,9 @@ def test_a_run_that_asks_by_other_prompts_says_so(
     proctor("run", judged[0], "--target", judged[1], "--judge", judge, "--json")
     Path("scores.jsonl").write_text('{"*": "5"}', encoding="utf-8")
     script.write_text('{"*": "5"}', encoding="utf-8")
-    told = proctor("run", judged[0], "--target", judged[1], "--judge", "scripted:yes.jsonl")
-    assert "It was measured with other judge prompts than this run uses." in told.out
-    assert "Corrected" not in told.out
+    result = proctor("run", judged[0], "--target", judged[1], "--judge", "scripted:yes.jsonl")
+    assert "It was measured with other judge prompts than this run uses." in result.out
+    assert "Corrected" not in result.out
 
 
 @pytest.mark.slow
@@ -160,11 +160,11 @@ def test_an_export_with_labels_is_judged_again(
     lines = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     for line in lines:
         line["label"] = "pass" if line["output"]["text"].startswith("right") else "fail"
-    told = proctor("certify", "--judge", judge, "--labels", labels(lines), "--json")
-    found = told.json["calibration"]
-    assert found["agreement"]["of"] == len(lines)
-    assert found["base_rate"]["count"] == sum(line["label"] == "pass" for line in lines)
-    share = f"{found['agreement']['count']} of {len(lines)} answers"
+    result = proctor("certify", "--judge", judge, "--labels", labels(lines), "--json")
+    calibration = result.json["calibration"]
+    assert calibration["agreement"]["of"] == len(lines)
+    assert calibration["base_rate"]["count"] == sum(line["label"] == "pass" for line in lines)
+    share = f"{calibration['agreement']['count']} of {len(lines)} answers"
     assert f"agrees with people on {share}" in proctor("runs", "show", "last").out
 
 
@@ -172,24 +172,24 @@ def test_labels_of_held_out_answers_count_as_a_look_and_show_no_reason(
     proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str]
 ) -> None:
     judge = function(RUBRIC_JUDGE)
-    made = proctor(
+    run = proctor(
         "run", judged[0], "--target", judged[1], "--judge", judge, "--split", "holdout", "--json"
     ).run
     lines = [{"case_id": f"t{n}", "label": "fail", "note": "the sealed reason"} for n in range(20)]
     before = proctor("runs", "export", "last", "-o", "out.jsonl", "--reveal")
     assert before.code == 0
-    held = [
+    held_out_ids = [
         json.loads(line)["case_id"] for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     looks = proctor("runs", "show", "last", "--json").run["looks"]
-    told = proctor(
-        *("certify", made["run"], "--judge", judge, "--labels"),
-        labels([line for line in lines if line["case_id"] in held]),
+    result = proctor(
+        *("certify", run["run"], "--judge", judge, "--labels"),
+        labels([line for line in lines if line["case_id"] in held_out_ids]),
     )
-    assert told.code == 0
-    assert "people: FAIL  hidden; use --reveal to show it" in told.out
-    assert "Question" not in told.out + told.err
-    assert "the sealed reason" not in told.out
+    assert result.code == 0
+    assert "people: FAIL  hidden; use --reveal to show it" in result.out
+    assert "Question" not in result.out + result.err
+    assert "the sealed reason" not in result.out
     assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2
 
 
@@ -205,21 +205,21 @@ def test_the_announced_calls_are_those_of_all_assertions_with_a_judge(
     Path("yes.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
     proctor("run", name, "--target", "echo", "--judge", "scripted:yes.jsonl", "--quiet")
     label = labels([{"case_id": "t0", "label": "pass"}])
-    told = proctor("certify", "last", "--judge", "scripted:yes.jsonl", "--labels", label, "--json")
-    assert "judges 1 answer: 15 calls, or up to 45" in told.err
-    assert told.json["calls"] == 15
+    result = proctor("certify", "last", "--judge", "scripted:yes.jsonl", "--labels", label, "--json")
+    assert "judges 1 answer: 15 calls, or up to 45" in result.err
+    assert result.json["calls"] == 15
 
 
 def test_a_judge_without_verdicts_is_3_and_nothing_is_kept(
     proctor: Proctor, labels: Proctor, folder: Path, judged: tuple[str, str]
 ) -> None:
-    told = proctor("certify", "--judge", "echo", "--labels", labels(rows(2, 0, 2)), "--repeat", 1)
-    assert told.code == 3
-    assert "gave no verdict on any of 4 answers" in told.out
-    assert told.out.count("UNSCORED") == 1  # the reason of all is the same
-    assert "…and 3 more; --json lists all" in told.out
-    assert "12 calls, or up to 36 if" in told.err
-    assert "36 calls · cost" in told.out
+    result = proctor("certify", "--judge", "echo", "--labels", labels(rows(2, 0, 2)), "--repeat", 1)
+    assert result.code == 3
+    assert "gave no verdict on any of 4 answers" in result.out
+    assert result.out.count("UNSCORED") == 1  # the reason of all is the same
+    assert "…and 3 more; --json lists all" in result.out
+    assert "12 calls, or up to 36 if" in result.err
+    assert "36 calls · cost" in result.out
     proctor("certify", "--judge", "echo", "--labels", "labels.jsonl", "--repeat", 1, "-o", "e.json")
     assert json.loads((folder / "e.json").read_text(encoding="utf-8"))["calibration"] is None
 
@@ -230,9 +230,9 @@ def test_what_was_unscored_is_3_unless_so_many_are_allowed(
     replies = {"t0": '{"score": 1}', "t1": '{"score": 1}', "t3": '{"score": 0}'}
     (folder / "j.jsonl").write_text(json.dumps(replies), encoding="utf-8")
     words = ("certify", "--judge", "scripted:j.jsonl", "--labels", labels(rows(2, 0, 2)))
-    told = proctor(*words)
-    assert told.code == 3
-    assert "It gave no verdict on 1 more" in told.out
+    result = proctor(*words)
+    assert result.code == 3
+    assert "It gave no verdict on 1 more" in result.out
     assert proctor(*words, "--allow-errors", 1).code == 0
 
 
@@ -275,11 +275,11 @@ def f(messages):
     return '{"score": 1}'
 """
     words = ("certify", "--judge", function(stopping), "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
-    told = process(*words)
-    assert told.code == 2
-    assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Not judged, because the command was stopped: 3 answers." in told.out
-    assert "Stopping: requests in progress have 1 s to finish." in told.err
+    result = process(*words)
+    assert result.code == 2
+    assert "agrees with people on 2 of 2 answers" in result.out
+    assert "Not judged, because the command was stopped: 3 answers." in result.out
+    assert "Stopping: requests in progress have 1 s to finish." in result.err
 
 
 BLOCKING = """
@@ -302,10 +302,10 @@ def test_ctrl_c_drops_calls_that_do_not_end_and_keeps_finished_answers(
 ) -> None:
     judge = function(BLOCKING.format(on_block="os.kill(os.getpid(), signal.SIGINT)"))
     words = ("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
-    told = process(*words, "-o", "c.json")
-    assert told.code == 2
-    assert "agrees with people on 1 of 1 answer (" in told.out
-    assert "Not judged, because the command was stopped: 4 answers." in told.out
+    result = process(*words, "-o", "c.json")
+    assert result.code == 2
+    assert "agrees with people on 1 of 1 answer (" in result.out
+    assert "Not judged, because the command was stopped: 4 answers." in result.out
     assert json.loads(Path("c.json").read_text(encoding="utf-8"))["left"] == 4
     assert Path(".proctor/proctor.db").exists()
 
@@ -316,31 +316,31 @@ def test_a_second_signal_ends_a_calibration_at_once(
     start: Proctor, function: Proctor, labels: Proctor, number: signal.Signals
 ) -> None:
     judge = function(BLOCKING.format(on_block="pass"))
-    begun = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
-    assert any(line.strip() == "blocked" for line in begun.stderr)
-    begun.send_signal(number)
-    assert any("Stopping: requests in progress" in line for line in begun.stderr)
-    begun.send_signal(number)
-    out, err = begun.communicate(timeout=PATIENCE_S)
+    process = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    assert any(line.strip() == "blocked" for line in process.stderr)
+    process.send_signal(number)
+    assert any("Stopping: requests in progress" in line for line in process.stderr)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
     # A busy machine may send the second signal only after the second in which calls may finish.
-    assert begun.returncode == 2
+    assert process.returncode == 2
     assert "Interrupted." in err or "agrees with people on 1 of 1 answer (" in out
 
 
 @pytest.mark.slow
 def test_progress_is_printed_while_no_call_ends(start: Proctor, function: Proctor, labels: Proctor) -> None:
     judge = function(BLOCKING.format(on_block="pass"))
-    begun = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
-    assert any(line.startswith("7/25 verdicts · 7 calls · cost") for line in begun.stderr)
+    process = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    assert any(line.startswith("7/25 verdicts · 7 calls · cost") for line in process.stderr)
 
 
 def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
     proctor: Proctor, judge: str, labels: Proctor
 ) -> None:
     words = ("certify", "--judge", judge, "--labels", labels(rows(1, 0, 1)), "--json")
-    told = proctor(*words, "--budget-usd", 1)
-    assert told.code == 4
-    assert "A budget needs the price" in told.err
+    result = proctor(*words, "--budget-usd", 1)
+    assert result.code == 4
+    assert "A budget needs the price" in result.err
     digests = {
         proctor(*words, *more).json["calibration"]["judge_digest"]
         for more in ((), ("--judge-temperature", 0.7))
@@ -349,7 +349,7 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--judge", "echo"), "No answer of any run has a label yet. Label answers on the Review page"),
         (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
@@ -363,11 +363,11 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
     ],
 )
 def test_wrong_usage_is_4_with_a_sentence(
-    proctor: Proctor, labels: Proctor, words: tuple[str, ...], said: str
+    proctor: Proctor, labels: Proctor, words: tuple[str, ...], message: str
 ) -> None:
     labels(rows(1, 0, 0), "ok.jsonl")
     labels([*rows(1, 0, 0), {"lable": "pass", **rows(1, 0, 0)[0]}], "l.jsonl")
-    told = proctor("certify", *words)
-    assert told.code == 4
-    assert said in told.err
-    assert "judges 1 answer" not in told.err
+    result = proctor("certify", *words)
+    assert result.code == 4
+    assert message in result.err
+    assert "judges 1 answer" not in result.err

@@ -13,7 +13,7 @@ from support.cli import Proctor
 
 @pytest.fixture
 def documents(folder: Path) -> str:
-    """A suite of twelve cases on three documents, of which one is too hard."""
+    """A suite of twelve cases on three documents; `echo` fails those of one document."""
     lines = ['{"proctor": 1, "name": "documents", "split_rule": {"ratio": 0.5}}']
     for number in range(12):
         case = {
@@ -31,13 +31,13 @@ def test_the_interval_of_related_cases_is_wider_and_says_over_what_it_is(
     proctor: Proctor, documents: str
 ) -> None:
     plain = proctor("run", documents, "--target", "echo", "--json").run
-    related = proctor("run", documents, "--target", "echo", "--cluster", "metadata.document", "--json").run
-    assert plain["pass_rate"] == related["pass_rate"]
-    assert related["ci95"][0] < plain["ci95"][0]
-    told = proctor("runs", "show", "last").out
+    clustered = proctor("run", documents, "--target", "echo", "--cluster", "metadata.document", "--json").run
+    assert plain["pass_rate"] == clustered["pass_rate"]
+    assert clustered["ci95"][0] < plain["ci95"][0]
+    result = proctor("runs", "show", "last").out
     assert (
         "intervals are over 3 clusters of related cases (`metadata.document`). An interval over fewer than"
-        in told
+        in result
     )
     unknown = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents")
     assert "No case has `metadata.documents`" in unknown.out
@@ -51,9 +51,9 @@ def test_the_interval_of_related_cases_is_derived_again(
 ) -> None:
     proctor("run", documents, "--target", "echo", "--cluster", "metadata.document")
     assert proctor("attest", "last", "-o", "b.zip", "--no-sign", *flags).code == 0
-    told = proctor("verify", "b.zip", "--json")
-    assert told.code == 0, told.err
-    assert told.json["bundles"][0]["claims"]["all"]["ci95"][0] < 0.4
+    result = proctor("verify", "b.zip", "--json")
+    assert result.code == 0, result.err
+    assert result.json["bundles"][0]["claims"]["all"]["ci95"][0] < 0.4
     is_listed = (
         "Intervals are over 3 clusters of related cases (`metadata.document`)."
         in proctor("verify", "b.zip").out
@@ -78,8 +78,8 @@ def test_a_list_has_the_interval_of_related_cases_without_stored_totals(
     with sqlite3.connect(folder / ".proctor" / "proctor.db") as db:
         db.execute("DELETE FROM totals")
     db.close()
-    (listed,) = proctor("runs", "list", "--json").json["runs"]
-    assert listed["ci95"] == run["ci95"]
+    (row,) = proctor("runs", "list", "--json").json["runs"]
+    assert row["ci95"] == run["ci95"]
 
 
 def test_a_public_bundle_whose_holdout_could_not_be_measured_verifies(
@@ -90,5 +90,5 @@ def test_a_public_bundle_whose_holdout_could_not_be_measured_verifies(
     target = script(rules={trial["case_id"]: "yes" for trial in trials if trial["split"] == "dev"})
     proctor("run", documents, "--target", target, "--retries", "0", "--allow-errors", "12")
     assert proctor("attest", "last", "-o", "b.zip", "--no-sign", "--public").code == 0
-    told = proctor("verify", "b.zip")
-    assert told.code == 0, told.err
+    result = proctor("verify", "b.zip")
+    assert result.code == 0, result.err

@@ -303,7 +303,7 @@ def test_a_program_answers_by_the_protocol_and_loads_little(project: Path) -> No
         "COMP_WORDS": "proctor run cheap --target par",
         "_PROCTOR_COMPLETE": "bash_complete",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env=environ,
         capture_output=True,
@@ -311,8 +311,8 @@ def test_a_program_answers_by_the_protocol_and_loads_little(project: Path) -> No
         timeout=PATIENCE_S,
         check=True,
     )
-    assert done.stdout == "parrot\n"
-    modules = set(done.stderr.split())
+    assert process.stdout == "parrot\n"
+    modules = set(process.stderr.split())
     assert not modules & {"asyncio", "aiohttp", "rich", "jsonschema", "jinja2", "uvloop"}
     assert not any(name.startswith("proctor.services.runs.execution") for name in modules)
 
@@ -409,7 +409,7 @@ def test_in_fish_the_same_words_are_offered(project: Path, folder: Path, line: s
     program = folder / "bin/proctor"
     program.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    done = subprocess.run(
+    process = subprocess.run(
         ["fish", "--no-config", "-c", f"source (proctor completion fish | psub); complete -C '{line}'"],
         env=os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"},
         capture_output=True,
@@ -417,5 +417,5 @@ def test_in_fish_the_same_words_are_offered(project: Path, folder: Path, line: s
         timeout=PATIENCE_S,
         check=True,
     )
-    (candidate,) = done.stdout.splitlines()
+    (candidate,) = process.stdout.splitlines()
     assert candidate.startswith(expected)

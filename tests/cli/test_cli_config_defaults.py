@@ -1,4 +1,4 @@
-"""`proctor.toml`: what a project says once, and how it is told what is wrong there."""
+"""`proctor.toml`: defaults of a project, and errors in the file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def config(folder: Path) -> Callable[[str], None]:
     return write
 
 
-def test_a_run_needs_no_words_where_the_project_says_them(proctor: Proctor, config: Any) -> None:
+def test_a_run_needs_no_arguments_that_the_project_file_has(proctor: Proctor, config: Any) -> None:
     config('suite = ["tests/s.jsonl"]\ntarget = ["echo"]\nrepeat = 2\n')
-    told = proctor("run", "--json")
-    assert (told.code, told.run["total"], told.run["target"]) == (0, 6, "echo")
+    result = proctor("run", "--json")
+    assert (result.code, result.run["total"], result.run["target"]) == (0, 6, "echo")
 
 
 def test_the_command_line_outranks_the_file(proctor: Proctor, config: Any) -> None:
     config('target = "mock"\nrepeat = 2\n')
-    told = proctor("run", "tests/s.jsonl", "--target", "echo", "--repeat", "3", "--json")
-    assert (told.run["total"], told.run["target"]) == (9, "echo")
+    result = proctor("run", "tests/s.jsonl", "--target", "echo", "--repeat", "3", "--json")
+    assert (result.run["total"], result.run["target"]) == (9, "echo")
 
 
 def test_the_file_of_a_folder_above_counts_and_its_paths_begin_there(
@@ -74,7 +74,7 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("repat = 2", "Unknown key 'repat'. Did you mean 'repeat'"),
         ('repeat = "often"', "`repeat` is 'often'"),
@@ -103,13 +103,13 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
     ],
 )
 def test_what_is_wrong_in_the_file_is_told_with_its_name(
-    proctor: Proctor, config: Any, text: str, said: str
+    proctor: Proctor, config: Any, text: str, message: str
 ) -> None:
     config(text)
-    told = proctor("run", "tests/s.jsonl", "--target", "echo")
-    assert told.code == 4
-    assert told.err.startswith("proctor.toml: error: ")
-    assert said in told.err
+    result = proctor("run", "tests/s.jsonl", "--target", "echo")
+    assert result.code == 4
+    assert result.err.startswith("proctor.toml: error: ")
+    assert message in result.err
 
 
 def test_a_validation_takes_the_suites_that_the_project_names(
@@ -117,10 +117,10 @@ def test_a_validation_takes_the_suites_that_the_project_names(
 ) -> None:
     assert proctor("validate").code == 4
     config('suite = ["tests"]\nrepeat = 2\n')
-    told = proctor("validate", "--json")
-    assert [(one["path"], one["cases"]) for one in told.json["files"]] == [("tests/s.jsonl", 3)]
+    result = proctor("validate", "--json")
+    assert [(file["path"], file["cases"]) for file in result.json["files"]] == [("tests/s.jsonl", 3)]
     (folder / "o.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
-    assert [one["path"] for one in proctor("validate", "o.jsonl", "--json").json["files"]] == ["o.jsonl"]
+    assert [file["path"] for file in proctor("validate", "o.jsonl", "--json").json["files"]] == ["o.jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_validation_takes_the_suites_that_the_project_names(
 def test_a_command_without_a_suite_says_where_one_can_be_named(
     proctor: Proctor, words: str, example: str
 ) -> None:
-    told = proctor(words)
-    assert (told.code, told.err) == (
+    result = proctor(words)
+    assert (result.code, result.err) == (
         4,
         f'proctor: error: Name a suite, as in `{example}`, or set `suite = ["SUITE"]` in proctor.toml.\n',
     )
@@ -144,9 +144,9 @@ def test_a_command_without_a_suite_says_where_one_can_be_named(
 def test_a_command_that_takes_no_suite_of_the_project_says_how_to_name_one(
     proctor: Proctor, words: str
 ) -> None:
-    told = proctor(*words.split())
+    result = proctor(*words.split())
     path = words.partition(" --")[0]
-    assert (told.code, told.err) == (
+    assert (result.code, result.err) == (
         4,
         f"proctor: error: Name a suite, as in `proctor {path} suite.jsonl`. See `proctor {path} --help`.\n",
     )
@@ -168,11 +168,11 @@ def test_how_the_project_divides_suites_is_not_for_those_that_are_not_divided(
     proctor: Proctor, config: Any, key: str
 ) -> None:
     config(f'target = "echo"\n{key}\n')
-    told = proctor("run", "cheap", "--json")
-    assert (told.code, told.run["total"], told.run["splits"]) == (1, 10, {})
+    result = proctor("run", "cheap", "--json")
+    assert (result.code, result.run["total"], result.run["splits"]) == (1, 10, {})
     for flag in ("--holdout=0.3", "--split-method=rank"):
-        refused = proctor("run", "cheap", flag)
-        assert (refused.code, "Built-in suites have no holdout" in refused.err) == (4, True)
+        refusal = proctor("run", "cheap", flag)
+        assert (refusal.code, "Built-in suites have no holdout" in refusal.err) == (4, True)
 
 
 def test_the_project_divides_suites_of_its_own(proctor: Proctor, config: Any, folder: Path) -> None:
@@ -180,8 +180,8 @@ def test_the_project_divides_suites_of_its_own(proctor: Proctor, config: Any, fo
         "---\nreplacements: {n: [1, 2, 3, 4]}\n---\n# 👤\nx {{n}}\n---\nz", encoding="utf-8"
     )
     config('target = "echo"\nholdout = 0.5\nsplit-method = "shuffle"\n')
-    told = proctor("run", "b.md", "--judge", "echo", "--json")
-    assert told.run["splits"]["holdout"]["total"] == 2
+    result = proctor("run", "b.md", "--judge", "echo", "--json")
+    assert result.run["splits"]["holdout"]["total"] == 2
 
 
 def test_a_file_that_is_wrong_does_not_keep_help_away(proctor: Proctor, config: Any) -> None:
@@ -192,8 +192,8 @@ def test_a_file_that_is_wrong_does_not_keep_help_away(proctor: Proctor, config: 
 def test_a_stored_run_goes_on_whatever_suite_the_project_has(proctor: Proctor, config: Any) -> None:
     first = proctor("run", "tests/s.jsonl", "--target", "echo", "--json").run["run"]
     config('suite = "tests/s.jsonl"\ntarget = "echo"\ntemperature = 0.5\n')
-    told = proctor("run", f"--resume={first}", "--json")
-    assert (told.code, told.run["run"]) == (0, first)
+    result = proctor("run", f"--resume={first}", "--json")
+    assert (result.code, result.run["run"]) == (0, first)
 
 
 def test_a_project_file_outside_the_repository_does_not_count(
@@ -219,13 +219,13 @@ def test_regrading_knows_the_judges_of_the_project(proctor: Proctor, config: Any
 
 
 def test_regrading_a_run_that_is_not_there_is_told(proctor: Proctor) -> None:
-    told = proctor("regrade", "20200101")
-    assert told.code == 4
-    assert "no run '20200101', because there is no store at .proctor/proctor.db" in told.err
+    result = proctor("regrade", "20200101")
+    assert result.code == 4
+    assert "no run '20200101', because there is no store at .proctor/proctor.db" in result.err
     proctor("run", "cheap", "--target", "echo", "--limit", "1", "--quiet")
-    told = proctor("regrade", "20200101")
-    assert told.code == 4
-    assert "no run '20200101'" in told.err
+    result = proctor("regrade", "20200101")
+    assert result.code == 4
+    assert "no run '20200101'" in result.err
 
 
 @pytest.mark.parametrize(("kind", "passed"), [("Includes", 1), ("Match", 0)])
@@ -233,8 +233,8 @@ def test_the_class_of_evals_that_no_registry_names_is_the_project_s(
     proctor: Proctor, config: Any, folder: Path, kind: str, passed: int
 ) -> None:
     (folder / "tea.jsonl").write_text('{"input": "It is Assam", "ideal": "Assam"}', encoding="utf-8")
-    refused = proctor("run", "tea.jsonl", "--target", "echo")
-    assert refused.code == 4
-    assert "tea.jsonl:1: error: No registry names the file" in refused.err
+    result = proctor("run", "tea.jsonl", "--target", "echo")
+    assert result.code == 4
+    assert "tea.jsonl:1: error: No registry names the file" in result.err
     config(f'evals-class = "{kind}"\n')
     assert proctor("run", "tea.jsonl", "--target", "echo", "--json").run["passed"] == passed

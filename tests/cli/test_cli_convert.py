@@ -1,4 +1,4 @@
-"""`proctor convert`: to stdout, to files, refused, and lossy."""
+"""`proctor convert`: to stdout, to files, errors, and `--lossy`."""
 
 from __future__ import annotations
 
@@ -40,45 +40,47 @@ def digest(proctor: Callable[..., Any], path: str) -> str:
 def test_without_output_the_file_is_printed_and_nothing_else(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
-    told = proctor("convert", tides, "--to", "proctor")
-    assert (told.code, told.err) == (0, "")
-    header, *cases = map(json.loads, told.out.splitlines())
+    result = proctor("convert", tides, "--to", "proctor")
+    assert (result.code, result.err) == (0, "")
+    header, *cases = map(json.loads, result.out.splitlines())
     assert header["proctor"] == 1
     assert [case["id"] for case in cases] == ["sum", "kind"]
     assert [path.name for path in folder.iterdir()] == [tides]
 
 
 def test_a_file_that_is_written_is_the_same_suite(proctor: Callable[..., Any], tides: str) -> None:
-    told = proctor("convert", tides, "--to", "proctor", "-o", "deep/tides.jsonl")
-    assert (told.code, told.err) == (0, "")
-    assert told.out == "Wrote deep/tides.jsonl: 2 cases in format proctor\n"
+    result = proctor("convert", tides, "--to", "proctor", "-o", "deep/tides.jsonl")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "Wrote deep/tides.jsonl: 2 cases in format proctor\n"
     assert digest(proctor, "deep/tides.jsonl") == digest(proctor, tides)
     assert proctor("convert", "deep/tides.jsonl", "--to", "meridian", "-o", "back/").code == 0
     assert digest(proctor, "back/tides.jsonl") == digest(proctor, tides)
 
 
-def test_what_cannot_be_said_is_listed_and_nothing_is_written(
+def test_what_a_format_cannot_express_is_listed_and_nothing_is_written(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
-    told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
-    assert (told.code, told.out) == (4, "")
-    assert "tides.jsonl: error: Case 'sum': the format pramana cannot express `category`: " in told.err
-    assert "tides.jsonl: error: Case 'kind': the format pramana cannot express `assertions[0]`: " in told.err
-    assert told.err.splitlines()[-1] == (
+    result = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
+    assert (result.code, result.out) == (4, "")
+    assert "tides.jsonl: error: Case 'sum': the format pramana cannot express `category`: " in result.err
+    assert (
+        "tides.jsonl: error: Case 'kind': the format pramana cannot express `assertions[0]`: " in result.err
+    )
+    assert result.err.splitlines()[-1] == (
         "Nothing was written: format pramana cannot express everything in 2 cases. With --lossy, it is "
         "moved to the metadata of its case."
     )
     assert not (folder / "x.jsonl").exists()
 
 
-def test_with_lossy_it_is_written_told_and_kept(
+def test_lossy_writes_the_file_and_warns_of_what_is_lost(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
-    told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
-    assert told.code == 0
-    assert "tides.jsonl: warning: Case 'sum': the format pramana cannot express `category`" in told.err
-    assert "more with the code unsayable." in told.err
-    assert "error" not in told.err
+    result = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
+    assert result.code == 0
+    assert "tides.jsonl: warning: Case 'sum': the format pramana cannot express `category`" in result.err
+    assert "more with the code unsayable." in result.err
+    assert "error" not in result.err
     rows = [json.loads(line) for line in (folder / "x.jsonl").read_text(encoding="utf-8").splitlines()]
     assert rows[1]["metadata"]["proctor"]["assertions"][0]["params"] == {"rubric": "Is it kind?"}
     assert proctor("validate", "x.jsonl").code == 0
@@ -88,19 +90,19 @@ def test_the_name_of_a_suite_that_refuses_as_a_whole_is_told(
     proctor: Callable[..., Any], folder: Path
 ) -> None:
     (folder / "tides.yaml").write_text(AGENT, encoding="utf-8")
-    told = proctor("convert", "tides.yaml", "--to", "meridian")
-    assert told.code == 4
-    assert "tides.yaml: error: Suite 'tides': the format meridian cannot express `pass_rule`: " in told.err
-    assert "cannot express everything in the suite's own fields and 1 case." in told.err
+    result = proctor("convert", "tides.yaml", "--to", "meridian")
+    assert result.code == 4
+    assert "tides.yaml: error: Suite 'tides': the format meridian cannot express `pass_rule`: " in result.err
+    assert "cannot express everything in the suite's own fields and 1 case." in result.err
 
 
 def test_a_file_that_is_there_is_not_replaced_unless_forced(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
     (folder / "x.jsonl").write_text("mine", encoding="utf-8")
-    told = proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl")
-    assert (told.code, told.out) == (4, "")
-    assert "These files already exist: x.jsonl." in told.err
+    result = proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl")
+    assert (result.code, result.out) == (4, "")
+    assert "These files already exist: x.jsonl." in result.err
     assert (folder / "x.jsonl").read_text(encoding="utf-8") == "mine"
     assert proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl", "--force").code == 0
     assert digest(proctor, "x.jsonl") == digest(proctor, tides)
@@ -108,9 +110,9 @@ def test_a_file_that_is_there_is_not_replaced_unless_forced(
 
 @pytest.mark.slow
 def test_a_suite_of_many_files_needs_a_folder(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
-    told = proctor("convert", tides, "--to", "ai_tester", "--lossy")
-    assert (told.code, told.out) == (4, "")
-    assert "Name a folder for them with -o FOLDER/." in told.err
+    result = proctor("convert", tides, "--to", "ai_tester", "--lossy")
+    assert (result.code, result.out) == (4, "")
+    assert "Name a folder for them with -o FOLDER/." in result.err
     assert proctor("convert", tides, "--to", "ai_tester", "--lossy", "-o", "notes").code == 0
     assert (folder / "notes" / "sum.md").is_file()
     assert "2 cases in format ai_tester" in proctor("validate", "notes").out
@@ -125,7 +127,7 @@ def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tide
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nowhere", "--to", "proctor"), "There is no suite 'nowhere'"),
         (("tides.jsonl", "--to", "promptfoo"), "the format 'promptfoo' but cannot write them."),
@@ -135,34 +137,36 @@ def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tide
         (("tides.jsonl", "--to", "proctor", "--dialect", "agentv"), "error"),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    proctor: Callable[..., Any], tides: str, words: tuple[str, ...], said: str
+def test_wrong_usage_is_an_error(
+    proctor: Callable[..., Any], tides: str, words: tuple[str, ...], message: str
 ) -> None:
-    told = proctor("convert", *words)
-    assert (told.code, told.out) == (4, "")
-    assert said in told.err
+    result = proctor("convert", *words)
+    assert (result.code, result.out) == (4, "")
+    assert message in result.err
 
 
 def test_a_suite_with_errors_is_not_converted(proctor: Callable[..., Any], folder: Path) -> None:
     (folder / "bad.jsonl").write_text(
         '{"id": "a", "input": "x"}\n{"id": "b", "input": "x", "expected": "y"}\n'
     )
-    told = proctor("convert", "bad.jsonl", "--to", "proctor", "--dialect", "meridian")
-    assert (told.code, told.out) == (4, "")
-    assert "bad.jsonl:1: error: " in told.err
+    result = proctor("convert", "bad.jsonl", "--to", "proctor", "--dialect", "meridian")
+    assert (result.code, result.out) == (4, "")
+    assert "bad.jsonl:1: error: " in result.err
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no full disk here")
-@pytest.mark.parametrize(("ending", "code", "said"), [(">/dev/full", 4, b"No space left"), (">&-", 0, b"")])
-def test_a_full_disk_is_told_and_nobody_who_reads_is_no_fault(
-    tides: str, ending: str, code: int, said: bytes
+@pytest.mark.parametrize(
+    ("ending", "code", "message"), [(">/dev/full", 4, b"No space left"), (">&-", 0, b"")]
+)
+def test_a_full_disk_is_an_error_and_a_closed_stdout_is_none(
+    tides: str, ending: str, code: int, message: bytes
 ) -> None:
     command = f"{shlex.quote(sys.executable)} -m proctor convert {tides} --to proctor {ending}"
-    told = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=PATIENCE_S, check=False)
-    assert told.returncode == code
-    assert said in told.stderr
-    assert b"fault of Proctor" not in told.stderr
+    result = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=PATIENCE_S, check=False)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert b"fault of Proctor" not in result.stderr
 
 
 def test_a_store_that_is_only_configured_need_not_be_there(
@@ -177,7 +181,7 @@ def test_a_store_that_is_only_configured_need_not_be_there(
 
 @pytest.fixture
 def verdicts(proctor: Callable[..., Any], folder: Path) -> Callable[[str, str], dict[str, str]]:
-    """What each case of a suite comes to when all are answered alike."""
+    """The verdict of each case of a suite when every answer is the same."""
 
     def of(suite: str, answer: str) -> dict[str, str]:
         (folder / "answers.jsonl").write_text(json.dumps({"*": answer}))
@@ -226,29 +230,29 @@ def test_a_pass_rule_in_other_words_gives_the_same_verdicts(
     path: str,
 ) -> None:
     (folder / name).write_text(text, encoding="utf-8")
-    told = proctor("convert", name, "--to", to, "-o", "new/")
-    assert told.code == 0
-    assert f"Suite 'peaks': format {to} has no " in told.err
-    seen = set()
+    result = proctor("convert", name, "--to", to, "-o", "new/")
+    assert result.code == 0
+    assert f"Suite 'peaks': format {to} has no " in result.err
+    results = set()
     for answer in ("Everest", "K2", "Kan", "Kanchenjunga and Everest", "no idea"):
         assert verdicts(path, answer) == verdicts(name, answer)
-        seen |= set(verdicts(name, answer).values())
-    assert seen == {"pass", "fail"}
+        results |= set(verdicts(name, answer).values())
+    assert results == {"pass", "fail"}
 
 
 WORKSPACE = AGENT + "    workspace: {template: ./tpl}\n"
 
 
-@pytest.mark.parametrize(("output", "moved"), [("near.jsonl", False), ("away/far.jsonl", True)])
+@pytest.mark.parametrize(("output", "has_note"), [("near.jsonl", False), ("away/far.jsonl", True)])
 def test_a_suite_that_moves_away_from_what_it_names_says_so(
-    proctor: Callable[..., Any], folder: Path, output: str, moved: bool
+    proctor: Callable[..., Any], folder: Path, output: str, has_note: bool
 ) -> None:
     (folder / "tpl").mkdir()
     (folder / "tpl" / "a.txt").write_text("a")
     (folder / "tides.yaml").write_text(WORKSPACE, encoding="utf-8")
-    told = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
-    assert told.code == 0
-    assert ("these paths are relative to 'away'" in told.err) is moved
+    result = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
+    assert result.code == 0
+    assert ("these paths are relative to 'away'" in result.err) is has_note
 
 
 CHECKS: dict[str, tuple[str, list[dict[str, Any]]]] = {
@@ -285,7 +289,7 @@ def test_no_answer_passes_a_case_that_has_lost_what_a_check_means(
     (folder / "s.jsonl").write_text(
         "\n".join(map(json.dumps, ({"proctor": 1, "name": "s"}, case))), encoding="utf-8"
     )
-    written = f"out.{'eval.yaml' if dialect == 'agentv' else 'jsonl'}"
-    assert proctor("convert", "s.jsonl", "--to", dialect, "--lossy", "-o", written).code == 0
-    for suite in ("s.jsonl", written):
+    output = f"out.{'eval.yaml' if dialect == 'agentv' else 'jsonl'}"
+    assert proctor("convert", "s.jsonl", "--to", dialect, "--lossy", "-o", output).code == 0
+    for suite in ("s.jsonl", output):
         assert proctor("run", suite, "--target", "echo", "--judge", "echo", "--json").run["passed"] == 0

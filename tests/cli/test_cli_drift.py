@@ -1,4 +1,4 @@
-"""`proctor drift`: which runs it finds, what it says of them, and the code it ends with."""
+"""`proctor drift`: which runs it finds, what it reports, and its exit codes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def case(number: int) -> dict[str, str]:
 
 
 @pytest.fixture
-def asked(suite: Proctor, proctor: Proctor, folder: Path) -> Callable[..., Any]:
-    """Runs a suite of twenty cases on a target whose script answers so, and gives what was told."""
+def run_suite(suite: Proctor, proctor: Proctor, folder: Path) -> Callable[..., Any]:
+    """Returns a function that runs a suite of twenty cases on a scripted target and returns the result."""
     name = suite(*map(case, range(CASES)), name="nightly.jsonl")
 
     def run(*words: object, answers: Mapping[str, Any] | None = None) -> Any:
@@ -44,14 +44,14 @@ def asked(suite: Proctor, proctor: Proctor, folder: Path) -> Callable[..., Any]:
     return run
 
 
-def others(count: int, answer: Any = "yes, surely") -> dict[str, Any]:
-    """Other answers to the first so many cases."""
+def other_answers(count: int, answer: Any = "yes, surely") -> dict[str, Any]:
+    """Another answer for each of the first `count` cases."""
     return {f"c{n}": answer for n in range(count)}
 
 
 @pytest.fixture
 def nights(folder: Path) -> Callable[[], None]:
-    """Makes the stored runs begin a night apart from one another, in their order."""
+    """Returns a function that dates the stored runs one night apart, in their order."""
 
     def spread() -> None:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
@@ -65,25 +65,27 @@ def nights(folder: Path) -> Callable[[], None]:
 # --- what it says ------------------------------------------------------------------------------------------
 
 
-def test_a_target_that_answers_as_it_did_is_unchanged(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+def test_a_target_that_answers_as_it_did_is_unchanged(
+    proctor: Proctor, run_suite: Proctor, nights: Days
+) -> None:
     for _ in range(3):
-        asked()
+        run_suite()
     nights()
-    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
-    assert told.code == 0
-    first, *rest = told.out.splitlines()
+    result = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert result.code == 0
+    first, *lines = result.out.splitlines()
     assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%, 20 cases) over 3 runs."
-    assert "On your side, no recorded setting has changed." in rest
-    assert "nightly v1 on scripted:a.jsonl" in rest
+    assert "On your side, no recorded setting has changed." in lines
+    assert "nightly v1 on scripted:a.jsonl" in lines
 
 
-def test_a_change_is_dated_and_ends_with_1(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+def test_a_change_is_dated_and_ends_with_1(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
     for changed in (0, 0, 0, 14, 14):
-        asked("--repeat", 2, answers=others(changed))
+        run_suite("--repeat", 2, answers=other_answers(changed))
     nights()
-    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl")
-    assert told.code == 1
-    lines = told.out.splitlines()
+    result = proctor("drift", "nightly", "--target", "scripted:a.jsonl")
+    assert result.code == 1
+    lines = result.out.splitlines()
     assert lines[0].startswith(
         "Drifting since 4 Oct 2024: 30.0% identical answers (15–52%, 20 cases) with the first run"
     )
@@ -104,114 +106,116 @@ def test_a_change_is_dated_and_ends_with_1(proctor: Proctor, asked: Proctor, nig
     ],
 )
 def test_other_words_end_with_1_only_where_repeats_show_that_they_are_no_noise(
-    proctor: Proctor, asked: Proctor, changed: int, repeats: int, state: str, code: int
+    proctor: Proctor, run_suite: Proctor, changed: int, repeats: int, state: str, code: int
 ) -> None:
-    asked("--repeat", repeats)
-    asked("--repeat", repeats, answers=others(changed))
-    told = proctor("drift", "--json")
-    assert (told.code, told.json["exit_code"], told.json["drift"]["state"]) == (code, code, state)
+    run_suite("--repeat", repeats)
+    run_suite("--repeat", repeats, answers=other_answers(changed))
+    result = proctor("drift", "--json")
+    assert (result.code, result.json["exit_code"], result.json["drift"]["state"]) == (code, code, state)
     without = "New wording alone is not drift: a target that rewords every answer looks the same here."
-    assert any(without in one for one in told.json["drift"]["sentences"]) is (
+    assert any(without in sentence for sentence in result.json["drift"]["sentences"]) is (
         repeats == 1 and state == "watch"
     )
 
 
 def test_thirty_nights_of_new_words_are_no_drift_until_verdicts_change(
-    proctor: Proctor, asked: Proctor
+    proctor: Proctor, run_suite: Proctor
 ) -> None:
     for night in range(30):
-        asked("--min-pass-rate", 0, answers=others(20, f"yes, in the words of night {night}"))
-    told = proctor("drift")
-    assert (told.code, told.out.startswith("Watch since")) == (0, True)
-    assert "No change of verdicts is shown" in told.out
-    asked("--min-pass-rate", 0, answers=others(20, "no"))
-    told = proctor("drift")
-    assert (told.code, "fewer cases pass" in told.out) == (1, True)
+        run_suite("--min-pass-rate", 0, answers=other_answers(20, f"yes, in the words of night {night}"))
+    result = proctor("drift")
+    assert (result.code, result.out.startswith("Watch since")) == (0, True)
+    assert "No change of verdicts is shown" in result.out
+    run_suite("--min-pass-rate", 0, answers=other_answers(20, "no"))
+    result = proctor("drift")
+    assert (result.code, "fewer cases pass" in result.out) == (1, True)
 
 
-def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proctor, nights: Days) -> None:
-    asked()
-    asked(answers=others(12, "no"))
+def test_a_drop_of_verdicts_is_told_with_its_cases(
+    proctor: Proctor, run_suite: Proctor, nights: Days
+) -> None:
+    run_suite()
+    run_suite(answers=other_answers(12, "no"))
     nights()
-    told = proctor("drift")
-    assert told.code == 0
-    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as on a bad night, with 40.0%")
-    assert "Run the suite again on the next nights to find out." in told.out
-    asked(answers=others(12, "no"))
+    result = proctor("drift")
+    assert result.code == 0
+    assert result.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as on a bad night, with 40.0%")
+    assert "Run the suite again on the next nights to find out." in result.out
+    run_suite(answers=other_answers(12, "no"))
     nights()
-    told = proctor("drift")
-    assert told.code == 1
-    assert told.out.startswith("Drifting since 2 Oct 2024: fewer cases pass, with 40.0% identical answers")
+    result = proctor("drift")
+    assert result.code == 1
+    assert result.out.startswith("Drifting since 2 Oct 2024: fewer cases pass, with 40.0% identical answers")
     assert (
         "It got worse: compared with the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
-        in told.out
+        in result.out
     )
-    assert "Worse: c0, c1, c2" in told.out
+    assert "Worse: c0, c1, c2" in result.out
 
 
-def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, asked: Proctor) -> None:
-    asked("--repeat", 2, answers=others(20, ["yes 1", "yes 2"]))
-    asked("--repeat", 2, answers=others(20, ["yes 3", "yes 4"]))
-    told = proctor("drift")
-    assert told.code == 0
-    assert told.out.startswith("Noisy: 0.0% identical answers")
+def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite("--repeat", 2, answers=other_answers(20, ["yes 1", "yes 2"]))
+    run_suite("--repeat", 2, answers=other_answers(20, ["yes 3", "yes 4"]))
+    result = proctor("drift")
+    assert result.code == 0
+    assert result.out.startswith("Noisy: 0.0% identical answers")
     assert (
         "two answers to the same prompt in one run are 0.0% identical (0–16%), so identical answers say "
-        "little." in told.out
+        "little." in result.out
     )
-    asked("--repeat", 2, answers=others(20, ["no 5", "no 6"]))
+    run_suite("--repeat", 2, answers=other_answers(20, ["no 5", "no 6"]))
     assert proctor("drift").code == 1
 
 
-def test_what_is_yours_is_named(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked("--concurrency", 3, "--repeat", 2)
-    told = proctor("drift").out
-    assert re.search(r"^On your side, with the run of .*: concurrency 32 → 3\.$", told, re.MULTILINE)
+def test_changed_settings_of_the_user_are_named(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite("--concurrency", 3, "--repeat", 2)
+    result = proctor("drift").out
+    assert re.search(r"^On your side, with the run of .*: concurrency 32 → 3\.$", result, re.MULTILINE)
     assert re.search(
-        r"^On your side, with the run of .*: repeats as the suite says → 2\.$", told, re.MULTILINE
+        r"^On your side, with the run of .*: repeats as the suite says → 2\.$", result, re.MULTILINE
     )
 
 
 # --- what counts -------------------------------------------------------------------------------------------
 
 
-def test_answers_that_were_not_asked_for_are_no_evidence(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked()
-    asked("--reuse", answers=others(20, "no"))
-    told = proctor("drift")
-    assert told.code == 3
-    assert "20 reused from an earlier run" in told.out
-    assert "The last run was not measured. Run the suite with --no-reuse and without --cache." in told.out
+def test_answers_that_were_not_asked_for_are_no_evidence(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite()
+    run_suite("--reuse", answers=other_answers(20, "no"))
+    result = proctor("drift")
+    assert result.code == 3
+    assert "20 reused from an earlier run" in result.out
+    assert "The last run was not measured. Run the suite with --no-reuse and without --cache." in result.out
 
 
-def test_a_last_run_that_failed_ends_with_3(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked(answers=others(1, [{"text": "no"}]))
+def test_a_last_run_that_failed_ends_with_3(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite(answers=other_answers(1, [{"text": "no"}]))
     Path("a.jsonl").write_text('{"c?": "yes"}', encoding="utf-8")
     proctor("run", "nightly.jsonl", "--target", "scripted:a.jsonl", "--quiet")
-    told = proctor("drift", "--json")
-    assert told.code == 3
-    assert told.json["drift"]["runs"][-1]["errors"] == 10
-    assert told.json["drift"]["measured"] is False
+    result = proctor("drift", "--json")
+    assert result.code == 3
+    assert result.json["drift"]["runs"][-1]["errors"] == 10
+    assert result.json["drift"]["measured"] is False
 
 
-def test_regrades_and_runs_without_answers_are_left_out(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked("--reuse")
+def test_regrades_and_runs_without_answers_are_left_out(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite("--reuse")
     proctor("regrade", "last", "--quiet")
-    asked()
-    told = proctor("drift")
-    assert told.code == 0
-    assert "over 2 runs" in told.out
-    assert "Excluded 1 run that regraded stored answers without calling the target." in told.out
-    assert "Excluded 1 run that had no new answers from the target." in told.out
+    run_suite()
+    result = proctor("drift")
+    assert result.code == 0
+    assert "over 2 runs" in result.out
+    assert "Excluded 1 run that regraded stored answers without calling the target." in result.out
+    assert "Excluded 1 run that had no new answers from the target." in result.out
 
 
 @pytest.fixture
 def newest(folder: Path) -> Callable[..., str]:
-    """Changes what is stored of the newest run, and gives its id."""
+    """Changes fields of the newest stored run, and returns its id."""
 
     def change(**fields: Any) -> str:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
@@ -223,71 +227,71 @@ def newest(folder: Path) -> Callable[..., str]:
     return change
 
 
-def test_what_somebody_else_measured_counts_only_by_its_name(
-    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+def test_imported_runs_count_only_when_they_are_named(
+    proctor: Proctor, run_suite: Proctor, newest: Callable[..., str]
 ) -> None:
-    asked(answers=others(20, "theirs: yes"))
+    run_suite(answers=other_answers(20, "theirs: yes"))
     theirs = newest(imported="unsigned", tags=("imported-unsigned",))
-    asked()
-    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
-    assert told.code == 5
-    assert "Excluded 1 run that came from a bundle." in told.err
-    asked()
-    told = proctor("drift")
-    assert told.code == 0
-    assert "Excluded 1 run that came from a bundle." in told.out
-    told = proctor("drift", "--baseline", theirs)
-    assert (told.code, "over 3 runs" in told.out, "bundle" in told.out) == (0, True, False)
-    assert told.out.startswith("Watch since")
+    run_suite()
+    result = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert result.code == 5
+    assert "Excluded 1 run that came from a bundle." in result.err
+    run_suite()
+    result = proctor("drift")
+    assert result.code == 0
+    assert "Excluded 1 run that came from a bundle." in result.out
+    result = proctor("drift", "--baseline", theirs)
+    assert (result.code, "over 3 runs" in result.out, "bundle" in result.out) == (0, True, False)
+    assert result.out.startswith("Watch since")
 
 
 def test_a_clock_that_was_wrong_does_not_stop_the_watch(
-    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+    proctor: Proctor, run_suite: Proctor, newest: Callable[..., str]
 ) -> None:
-    asked(answers=others(20, "yes, once"))
+    run_suite(answers=other_answers(20, "yes, once"))
     newest(started_at=datetime(2999, 1, 1, tzinfo=UTC))
-    asked()
-    asked()
-    told = proctor("drift")
-    assert (told.code, "over 2 runs" in told.out) == (0, True)
-    assert "Excluded 1 run that started in the future, according to a wrong clock." in told.out
+    run_suite()
+    run_suite()
+    result = proctor("drift")
+    assert (result.code, "over 2 runs" in result.out) == (0, True)
+    assert "Excluded 1 run that started in the future, according to a wrong clock." in result.out
 
 
-def test_of_runs_that_began_at_once_the_one_stored_later_is_later(
-    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+def test_runs_with_the_same_start_are_ordered_by_storage(
+    proctor: Proctor, run_suite: Proctor, newest: Callable[..., str]
 ) -> None:
     ids = []
     for changed in (0, 0, 20):
-        asked(answers=others(changed))
+        run_suite(answers=other_answers(changed))
         ids.append(newest(started_at=FIRST_NIGHT))
-    told = proctor("drift", "--json")
-    assert [run["run"] for run in told.json["drift"]["runs"]] == ids
-    assert told.json["drift"]["state"] == "watch"
+    result = proctor("drift", "--json")
+    assert [run["run"] for run in result.json["drift"]["runs"]] == ids
+    assert result.json["drift"]["state"] == "watch"
 
 
 def test_runs_of_another_version_of_the_suite_are_told(
-    proctor: Proctor, asked: Proctor, suite: Proctor
+    proctor: Proctor, run_suite: Proctor, suite: Proctor
 ) -> None:
-    asked()
+    run_suite()
     suite(*map(case, range(CASES - 1)), name="nightly.jsonl")
-    asked()
-    asked()
-    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl").out
-    assert "Excluded 1 run that used another version of the suite." in told
+    run_suite()
+    run_suite()
+    result = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl").out
+    assert "Excluded 1 run that used another version of the suite." in result
 
 
-def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked()
+def test_the_holdout_is_looked_at_once(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite()
     assert "Holdout accesses: 1." in proctor("drift").out
     assert proctor("drift", "--json").json["drift"]["looks"] == 2
 
 
-def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked(answers=others(20, "no secret-answer"))
-    told = proctor("drift", "--json", "-o", "d.md", "-o", "d.svg")
-    for text in (told.out, *(Path(name).read_text("utf-8") for name in ("d.md", "d.svg"))):
+def test_no_question_and_no_answer_is_shown(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite(answers=other_answers(20, "no secret-answer"))
+    result = proctor("drift", "--json", "-o", "d.md", "-o", "d.svg")
+    for text in (result.out, *(Path(name).read_text("utf-8") for name in ("d.md", "d.svg"))):
         assert "secret-answer" not in text
         assert "say 3" not in text
 
@@ -296,33 +300,33 @@ def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor) ->
 
 
 @pytest.mark.parametrize("word", ["nightly.jsonl", "nightly", "nightly@v1", "DIGEST"])
-def test_a_suite_may_be_named_in_any_way(proctor: Proctor, asked: Proctor, word: str) -> None:
-    asked()
-    asked()
+def test_a_suite_may_be_named_in_any_way(proctor: Proctor, run_suite: Proctor, word: str) -> None:
+    run_suite()
+    run_suite()
     digest = proctor("drift", "--json").json["drift"]["suite_digest"]
     assert proctor("drift", word.replace("DIGEST", digest[:20]), "--target", "scripted:a.jsonl").code == 0
 
 
-def test_a_target_is_found_under_a_name_of_today(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked()
+def test_a_target_is_found_under_a_name_of_today(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite()
     Path("targets.yaml").write_text("targets:\n- name: mine\n  target: scripted:a.jsonl\n", encoding="utf-8")
     assert proctor("drift", "nightly", "--target", "mine").code == 0
 
 
-def test_a_name_that_meant_another_target_is_told(proctor: Proctor, asked: Proctor) -> None:
-    asked("--temperature", 0.5)
-    asked()
-    asked()
-    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl").out
-    assert "Excluded 1 run in which the same name stood for another target" in told
+def test_a_name_that_meant_another_target_is_told(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite("--temperature", 0.5)
+    run_suite()
+    run_suite()
+    result = proctor("drift", "nightly", "--target", "scripted:a.jsonl").out
+    assert "Excluded 1 run in which the same name stood for another target" in result
 
 
-def test_what_cannot_be_had_is_said(proctor: Proctor, asked: Proctor, nights: Days) -> None:
-    asked()
-    asked()
+def test_missing_runs_and_wrong_usage_are_errors(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
+    run_suite()
+    run_suite()
     nights()
-    refused = {
+    errors = {
         "nightly.jsonl --target echo": (5, "Stored runs: nightly v1 on scripted:a.jsonl (2 runs)."),
         "nightly.jsonl --target nonsense": (5, "There is no such stored run on 'nonsense'."),
         "cheap --target echo": (5, "There is no stored run of 'cheap' in its current form"),
@@ -336,63 +340,67 @@ def test_what_cannot_be_had_is_said(proctor: Proctor, asked: Proctor, nights: Da
         "-o drift.csv": (4, "'drift.csv' has no known ending"),
         "-o no/drift.md": (4, "does not exist"),
     }
-    for words, (code, why) in refused.items():
-        told = proctor("drift", *words.split())
-        assert (told.code, told.out, why in told.err) == (code, "", True), (words, told)
+    for words, (code, why) in errors.items():
+        result = proctor("drift", *words.split())
+        assert (result.code, result.out, why in result.err) == (code, "", True), (words, result)
 
 
-def test_one_run_is_too_few(proctor: Proctor, asked: Proctor, process: Proctor) -> None:
-    asked()
-    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl", "--json")
-    assert told.code == told.json["exit_code"] == 5
-    assert "Only 1 run of nightly v1 on scripted:a.jsonl matches, and drift needs two runs." in told.err
+def test_one_run_is_too_few(proctor: Proctor, run_suite: Proctor, process: Proctor) -> None:
+    run_suite()
+    result = proctor("drift", "nightly", "--target", "scripted:a.jsonl", "--json")
+    assert result.code == result.json["exit_code"] == 5
+    assert "Only 1 run of nightly v1 on scripted:a.jsonl matches, and drift needs two runs." in result.err
     assert proctor("drift", "--store", "none.db").code == 4
 
 
-def test_an_empty_store_is_told(proctor: Proctor, asked: Proctor) -> None:
-    asked()
+def test_an_empty_store_is_told(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
     proctor("runs", "delete", "last", "--yes")
     assert proctor("drift").code == 5
 
 
-def test_words_may_be_left_out_while_they_are_not_needed(proctor: Proctor, asked: Proctor) -> None:
-    asked()
-    asked()
+def test_words_may_be_left_out_while_they_are_not_needed(proctor: Proctor, run_suite: Proctor) -> None:
+    run_suite()
+    run_suite()
     proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
     assert proctor("drift").code == 0
     proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
-    told = proctor("drift")
-    assert told.code == 4
-    assert "nightly v1 on echo (2 runs)" in told.err
+    result = proctor("drift")
+    assert result.code == 4
+    assert "nightly v1 on echo (2 runs)" in result.err
     assert proctor("drift", "--target", "echo").code == 0
     assert proctor("drift", "nightly").code == 4
 
 
-def test_a_file_that_has_changed_is_another_suite(proctor: Proctor, asked: Proctor, suite: Proctor) -> None:
-    asked()
-    asked()
+def test_a_file_that_has_changed_is_another_suite(
+    proctor: Proctor, run_suite: Proctor, suite: Proctor
+) -> None:
+    run_suite()
+    run_suite()
     suite(("c0", "say something else", "yes"), name="nightly.jsonl")
-    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
-    assert told.code == 5
-    assert "nightly v1 on scripted:a.jsonl (2 runs)" in told.err
+    result = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert result.code == 5
+    assert "nightly v1 on scripted:a.jsonl (2 runs)" in result.err
     assert proctor("drift", "nightly@v1", "--target", "scripted:a.jsonl").code == 0
 
 
-def test_the_time_and_the_baseline_choose_the_runs(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+def test_the_time_and_the_baseline_choose_the_runs(
+    proctor: Proctor, run_suite: Proctor, nights: Days
+) -> None:
     for changed in (0, 0, 14, 14, 14):
-        asked("--repeat", 2, answers=others(changed))
+        run_suite("--repeat", 2, answers=other_answers(changed))
     nights()
     assert proctor("drift").code == 1
     assert proctor("drift", "--since", "2024-10-03").code == 0
     assert "over 2 runs" in proctor("drift", "--until", "2024-10-02").out
     late = proctor("runs", "list").out.splitlines()[3].split()[0]
     proctor("runs", "tag", late, "accepted")
-    told = proctor("drift", "--baseline", "accepted")
-    assert told.code == 0
-    assert "Unchanged since 3 Oct 2024" in told.out
-    assert "Excluded 2 runs that started before the baseline." in told.out
-    kept = proctor("drift", "--baseline", "accepted", "--since", "2024-10-05", "--json").json["drift"]["runs"]
-    assert [run["started_at"][:10] for run in kept] == ["2024-10-03", "2024-10-05"]
+    result = proctor("drift", "--baseline", "accepted")
+    assert result.code == 0
+    assert "Unchanged since 3 Oct 2024" in result.out
+    assert "Excluded 2 runs that started before the baseline." in result.out
+    runs = proctor("drift", "--baseline", "accepted", "--since", "2024-10-05", "--json").json["drift"]["runs"]
+    assert [run["started_at"][:10] for run in runs] == ["2024-10-03", "2024-10-05"]
     proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
     assert proctor("drift", "--target", "scripted:a.jsonl", "--baseline", "last").code == 4
 
@@ -400,19 +408,19 @@ def test_the_time_and_the_baseline_choose_the_runs(proctor: Proctor, asked: Proc
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+def test_the_files_say_the_same(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
     for changed in (0, 0, 0, 14, 14):
-        asked("--repeat", 2, answers=others(changed))
+        run_suite("--repeat", 2, answers=other_answers(changed))
     nights()
-    told = proctor("drift", "--json", "-o", "d.json", "-o", "d.md", "-o", "d.svg")
+    result = proctor("drift", "--json", "-o", "d.json", "-o", "d.md", "-o", "d.svg")
     again = json.loads(Path("d.json").read_text("utf-8"))
-    assert again == told.json
-    found = again["drift"]
-    assert (found["state"], found["since"], len(found["runs"])) == ("drifting", "2024-10-04T03:15:00Z", 5)
-    assert found["change_point"]["last_before"]["started_at"] == "2024-10-03T03:15:00Z"
-    assert found["identical"]["share"] == pytest.approx(0.3)
+    assert again == result.json
+    report = again["drift"]
+    assert (report["state"], report["since"], len(report["runs"])) == ("drifting", "2024-10-04T03:15:00Z", 5)
+    assert report["change_point"]["last_before"]["started_at"] == "2024-10-03T03:15:00Z"
+    assert report["identical"]["share"] == pytest.approx(0.3)
     markdown = Path("d.md").read_text("utf-8")
-    assert f"**{found['sentences'][0]}**" in markdown
+    assert f"**{report['sentences'][0]}**" in markdown
     assert markdown.count("| 5 |") + markdown.count("/40 |") == 5
     drawing = Path("d.svg").read_text("utf-8")
     ET.fromstring(drawing)
@@ -420,20 +428,22 @@ def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) 
     assert [word for word in words if word not in drawing] == []
 
 
-def keys_of(thing: Any) -> set[str]:
+def list_keys(thing: Any) -> set[str]:
     if isinstance(thing, list):
-        return set().union(*map(keys_of, thing))
-    return set(thing).union(*map(keys_of, thing.values())) if isinstance(thing, dict) else set()
+        return set().union(*map(list_keys, thing))
+    return set(thing).union(*map(list_keys, thing.values())) if isinstance(thing, dict) else set()
 
 
-def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+def test_the_page_names_every_field(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
     for changed in (0, 0, 0, 14, 14):
-        asked("--repeat", 2, "--concurrency", 4 + changed, answers=others(changed, ["no 1", "no 2"]))
+        run_suite(
+            "--repeat", 2, "--concurrency", 4 + changed, answers=other_answers(changed, ["no 1", "no 2"])
+        )
     nights()
-    found = proctor("drift", "--json").json
-    assert found["drift"]["change_point"]
+    report = proctor("drift", "--json").json
+    assert report["drift"]["change_point"]
     page = (Path(__file__).parent.parent.parent / "docs" / "guides/watch-a-provider.md").read_text("utf-8")
-    assert [key for key in keys_of(found) if f"`{key}`" not in page and f'"{key}"' not in page] == []
+    assert [key for key in list_keys(report) if f"`{key}`" not in page and f'"{key}"' not in page] == []
 
 
 # --- a service ---------------------------------------------------------------------------------------------
@@ -441,7 +451,7 @@ def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Da
 
 @pytest.fixture
 def service() -> Iterator[ThreadingHTTPServer]:
-    """A server whose model can be changed behind its name."""
+    """A server that can answer with another model than the one that requests name."""
 
     class Handler(JsonHandler):
         def handle_json(self, body: Any) -> None:
@@ -469,10 +479,10 @@ def test_a_service_that_names_another_model_is_told(
     for build in (1, 1, 2):
         service.build = build
         assert proctor("run", name, "--target", target, "--quiet", "--repeat", 2).code == 0
-    told = proctor("drift", name, "--target", target)
-    assert told.code == 1
-    assert "reported model model-1 → model-2." in told.out
-    assert "system fingerprint fp_1 → fp_2." in told.out
+    result = proctor("drift", name, "--target", target)
+    assert result.code == 1
+    assert "reported model model-1 → model-2." in result.out
+    assert "system fingerprint fp_1 → fp_2." in result.out
 
 
 # --- what init writes --------------------------------------------------------------------------------------
@@ -490,7 +500,7 @@ def test_the_steps_of_the_workflow_are_what_the_commands_take(proctor: Proctor) 
 
 
 def test_the_line_for_cron_is_silent_until_there_is_something_to_look_at(proctor: Proctor) -> None:
-    """As cron runs it: by `sh`, with hardly any environment, from elsewhere, and each `\\%` a `%`."""
+    """Runs the line as cron does: by `sh`, with a minimal environment, in `/`, and with `\\%` as `%`."""
     assert proctor("init", "100% it's mine").code == 0
     project = Path.cwd() / "100% it's mine"
     script = project / "a.jsonl"
@@ -500,10 +510,10 @@ def test_the_line_for_cron_is_silent_until_there_is_something_to_look_at(proctor
 
     def night() -> str:
         environ = {"HOME": str(Path.cwd()), "PATH": "/usr/bin:/bin"}
-        done = subprocess.run(
+        process = subprocess.run(
             ["sh", "-c", command], check=False, cwd="/", env=environ, capture_output=True, text=True
         )
-        return done.stdout + done.stderr
+        return process.stdout + process.stderr
 
     right = {"greeting-1": "hola", "sum-1": "42", "date-1": "1969-07-20", "colour-1": "green"}
     script.write_text(json.dumps({**right, "*": "xs[::-1]"}), encoding="utf-8")
@@ -511,13 +521,13 @@ def test_the_line_for_cron_is_silent_until_there_is_something_to_look_at(proctor
     assert night() == ""
     assert "over 2 runs" in (project / "drift.log").read_text("utf-8")
     worded = {name: [f"It is {answer}", f"I say {answer}"] for name, answer in right.items()}
-    del worded["sum-1"]  # which is compared to the letter
-    for _ in range(3):  # nights of other words, which are no drift
+    del worded["sum-1"]  # `exact` passes one answer only
+    for _ in range(3):  # other words are no drift
         script.write_text(json.dumps({**right, **worded, "*": "xs[::-1]"}), encoding="utf-8")
-        worded = {name: [f"{one}!" for one in answers] for name, answers in worded.items()}
+        worded = {name: [f"{answer}!" for answer in answers] for name, answers in worded.items()}
         assert night() == ""
-    script.unlink()  # nobody can be asked, and the runs of before are as alike as ever
+    script.unlink()  # the target cannot be opened, and the earlier runs still agree
     assert "a.jsonl" in night()
     script.write_text('{"*": "no"}', encoding="utf-8")
-    night()  # of five cases of a target that is noisy, one night alone can be chance
+    night()  # with five cases and a noisy target, one bad night can be chance
     assert night().startswith("Drifting since")

@@ -42,7 +42,7 @@ class OneByOne:
 
 @pytest.fixture
 def log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
-    """Installs the engine `one_by_one`; gives the ids of the cases that it has made."""
+    """Installs the engine `one_by_one`; returns the ids of the cases that it ran."""
     info = folder / "engines" / "more_engines-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: more-engines\nVersion: 1.0\n", "utf-8")
@@ -124,7 +124,7 @@ def test_a_run_is_graded_again_without_the_package_of_its_engine(
 
 @pytest.mark.parametrize("word", ["asynci", "elsewhere"])
 def test_an_unknown_engine_is_refused_before_anything_is_read(proctor: Proctor, word: str) -> None:
-    refused = proctor("run", "no-such-suite", "--target", "echo", "--engine", word)
-    assert refused.code == 4
-    assert f"Unknown engine {word!r}. " in refused.err
-    assert "asyncio" in refused.err
+    result = proctor("run", "no-such-suite", "--target", "echo", "--engine", word)
+    assert result.code == 4
+    assert f"Unknown engine {word!r}. " in result.err
+    assert "asyncio" in result.err

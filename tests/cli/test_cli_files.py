@@ -1,4 +1,4 @@
-"""What a command is given to read and to write: files of every kind, and readers that have gone."""
+"""Files that commands read and write, and output whose reader has closed it."""
 
 from __future__ import annotations
 
@@ -65,26 +65,26 @@ def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
 ) -> None:
     (folder / name).write_bytes(WRONG[kind])
     for words in (("run", name, "--target", "echo"), ("validate", name), ("hash", name)):
-        told = proctor(*words)
-        assert told.code == 4
-        lines = told.err.removesuffix(f"{SKIP_INVALID_HINT}\n").splitlines()
+        result = proctor(*words)
+        assert result.code == 4
+        lines = result.err.removesuffix(f"{SKIP_INVALID_HINT}\n").splitlines()
         assert lines
         assert all(line.startswith(f"{name}:") for line in lines)
-        assert len(told.err) < 3000
+        assert len(result.err) < 3000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder: Path, kind: str) -> None:
     (folder / "s.jsonl").write_bytes(WRONG[kind])
-    told = proctor("validate", "s.jsonl", "--json")
-    (file,) = told.json["files"]
-    assert told.code == told.json["exit_code"] == 4
+    result = proctor("validate", "s.jsonl", "--json")
+    (file,) = result.json["files"]
+    assert result.code == result.json["exit_code"] == 4
     assert set(file) == {"path", "dialect", "cases", "errors", "warnings"}
     assert file["path"] == "s.jsonl"
     assert all(set(error) == {"line", "field", "case", "code", "message"} for error in file["errors"])
     assert file["errors"]
-    assert all(line.startswith("s.jsonl:") for line in told.err.splitlines())
+    assert all(line.startswith("s.jsonl:") for line in result.err.splitlines())
 
 
 @pytest.mark.slow
@@ -103,17 +103,17 @@ def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder:
 )
 def test_what_editors_do_to_a_file_is_forgiven(proctor: Proctor, folder: Path, content: bytes) -> None:
     (folder / "s.jsonl").write_bytes(content)
-    told = proctor("run", "s.jsonl", "--target", "echo", "--json", "--id", "a")
-    assert (told.code, told.run["passed"]) == (0, 1)
+    result = proctor("run", "s.jsonl", "--target", "echo", "--json", "--id", "a")
+    assert (result.code, result.run["passed"]) == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty-folder"])
 def test_a_suite_that_is_not_there_is_4(proctor: Proctor, folder: Path, name: str) -> None:
     (folder / "empty-folder").mkdir()
     for command in (("run", "--target", "echo"), ("validate",), ("hash",)):
-        told = proctor(*command, name)
-        assert told.code == 4
-        assert name in told.err
+        result = proctor(*command, name)
+        assert result.code == 4
+        assert name in result.err
 
 
 def test_validation_tells_every_error_and_warning_and_the_counts(proctor: Proctor, folder: Path) -> None:
@@ -124,15 +124,15 @@ def test_validation_tells_every_error_and_warning_and_the_counts(proctor: Procto
         {"id": "d", "input": "z", "expected": "q"},
     ]
     (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    told = proctor("validate", "s.jsonl")
-    assert told.code == 4
-    lines = told.err.splitlines()
+    result = proctor("validate", "s.jsonl")
+    assert result.code == 4
+    lines = result.err.splitlines()
     assert [line.split(" ")[:2] for line in lines] == [
         ["s.jsonl:1:", "warning:"],
         ["s.jsonl:2:", "error:"],
         ["s.jsonl:3:", "error:"],
     ]
-    assert "s.jsonl: 2 cases in format meridian, 2 errors, 1 warning" in told.out
+    assert "s.jsonl: 2 cases in format meridian, 2 errors, 1 warning" in result.out
 
 
 def test_more_than_five_warnings_of_a_kind_are_counted_and_all_errors_are_listed(
@@ -160,9 +160,9 @@ def test_one_bad_suite_among_good_ones_keeps_all_from_running(
     (folder / "bad.jsonl").write_bytes(WRONG["comma"])
     assert proctor("run", half, "bad.jsonl", "--target", "echo").code == 4
     assert "No stored run matches" in proctor("runs", "list").out
-    told = proctor("validate", half, "bad.jsonl")
-    assert told.code == 4
-    assert f"{half}: 10 cases" in told.out
+    result = proctor("validate", half, "bad.jsonl")
+    assert result.code == 4
+    assert f"{half}: 10 cases" in result.out
 
 
 def test_a_hash_depends_on_the_cases_and_not_on_their_order_or_the_files_spaces(
@@ -204,9 +204,9 @@ def outputs(proctor: Proctor, suite: Proctor, script: Proctor) -> Any:
         rules={"pass": "yes", "fail": {"text": "no\x00\x1b[31m🦉", "latency_ms": 5.0}, "unscored": "hm"}
     )
     words = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
-    told = proctor("run", suite(*rows), "--target", target, "--judge", "echo", "--json", *words)
-    assert told.code == 3
-    return told
+    result = proctor("run", suite(*rows), "--target", target, "--judge", "echo", "--json", *words)
+    assert result.code == 3
+    return result
 
 
 def test_jsonl_has_a_line_a_trial_with_the_contracts_fields(outputs: Any, folder: Path) -> None:
@@ -228,19 +228,19 @@ def test_jsonl_has_a_line_a_trial_with_the_contracts_fields(outputs: Any, folder
     assert failed["latency_ms"] == 5.0
     assert (error["output"], error["failure"]["stage"], error["scores"]) == (None, "target", [])
     (score,) = unscored["scores"]
-    wanted = "grader name value outcome weight required reason entries judgments"
-    assert set(score) >= set(wanted.split())
+    expected = "grader name value outcome weight required reason entries judgments"
+    assert set(score) >= set(expected.split())
     assert (score["value"], score["outcome"]) == (None, "unscored")
     assert len(score["judgments"]) == 3
     assert {row["split"] for row in rows} == {"dev", "holdout"}
 
 
 def test_json_has_the_numbers_and_the_trials(outputs: Any, folder: Path) -> None:
-    written = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-    (run,) = written["runs"]
+    report = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    (run,) = report["runs"]
     assert [trial["verdict"] for trial in run.pop("trials")] == ["pass", "fail", "error", "unscored"]
     assert run == outputs.run
-    assert written["exit_code"] == 3
+    assert report["exit_code"] == 3
 
 
 def test_an_exported_run_is_the_same_as_the_one_written_at_once(
@@ -250,7 +250,7 @@ def test_an_exported_run_is_the_same_as_the_one_written_at_once(
     for ending in ("json", "jsonl", "csv", "md", "xml"):
         assert proctor("runs", "export", outputs.run["run"], "-o", f"again.{ending}").code == 0
         again, out = ((folder / f"{name}.{ending}").read_bytes() for name in ("again", "out"))
-        assert looks.sub(b"", again) == looks.sub(b"", out)  # that it is another look is all that differs
+        assert looks.sub(b"", again) == looks.sub(b"", out)  # only the number of the holdout access differs
 
 
 def test_replaying_an_exported_run_gives_its_verdicts(proctor: Proctor, outputs: Any, folder: Path) -> None:
@@ -285,14 +285,14 @@ def test_a_file_that_is_there_is_replaced_and_nothing_else_is_left(
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("taken", ["out.json", "out.xml"])
+@pytest.mark.parametrize("output", ["out.json", "out.xml"])
 def test_a_folder_in_the_place_of_the_file_is_told_before_anything_is_asked(
-    proctor: Proctor, half: str, folder: Path, taken: str
+    proctor: Proctor, half: str, folder: Path, output: str
 ) -> None:
-    (folder / taken).mkdir()
-    told = proctor("run", half, "--target", "echo", "-o", taken, "--json")
-    assert told.code == told.json["exit_code"] == 4
-    assert taken in told.err
+    (folder / output).mkdir()
+    result = proctor("run", half, "--target", "echo", "-o", output, "--json")
+    assert result.code == result.json["exit_code"] == 4
+    assert output in result.err
     assert not (folder / ".proctor").exists()
 
 
@@ -301,12 +301,14 @@ def test_a_folder_in_the_place_of_the_file_is_told_before_anything_is_asked(
 
 @pytest.mark.slow
 def test_the_work_is_done_to_its_end_when_nobody_reads_it(start: Proctor, half: str, folder: Path) -> None:
-    begun: subprocess.Popen[str] = start("run", half, "--target", "echo", "-o", "out.jsonl", "-o", "out.xml")
-    assert begun.stdout is not None
-    begun.stdout.close()
-    assert begun.stderr is not None
-    complaint = begun.stderr.read()
-    assert (begun.wait(PATIENCE_S), complaint) == (1, "")
+    process: subprocess.Popen[str] = start(
+        "run", half, "--target", "echo", "-o", "out.jsonl", "-o", "out.xml"
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    complaint = process.stderr.read()
+    assert (process.wait(PATIENCE_S), complaint) == (1, "")
     assert len((folder / "out.jsonl").read_text(encoding="utf-8").splitlines()) == 10
     assert (folder / "out.xml").is_file()
 
@@ -314,12 +316,12 @@ def test_the_work_is_done_to_its_end_when_nobody_reads_it(start: Proctor, half: 
 @pytest.mark.slow
 def test_warnings_that_nobody_reads_do_not_end_a_run(start: Proctor, suite: Proctor, folder: Path) -> None:
     name = suite(*({"id": str(n), "input": "4", "expected": 4} for n in range(3)))
-    begun: subprocess.Popen[str] = start("run", name, "--target", "echo", "-o", "out.jsonl")
-    assert begun.stderr is not None
-    begun.stderr.close()
-    assert begun.stdout is not None
-    assert "Completed: Dev 2/2 | Holdout 1/1\n" in begun.stdout.read()
-    assert begun.wait(PATIENCE_S) == 0
+    process: subprocess.Popen[str] = start("run", name, "--target", "echo", "-o", "out.jsonl")
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.stdout is not None
+    assert "Completed: Dev 2/2 | Holdout 1/1\n" in process.stdout.read()
+    assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.slow
@@ -328,19 +330,19 @@ def test_json_stays_json_on_a_terminal_that_knows_few_characters(
     process: Proctor, suite: Proctor, encoding: str
 ) -> None:
     name = suite({"id": "é🦉", "input": "é🦉—", "expected": "x", "tags": ["ü🦉"]})
-    told = process("run", name, "--target", "echo", "--json", environ={"PYTHONIOENCODING": encoding})
-    assert told.code == 1
-    assert list(told.run["by_tag"]) == ["ü🦉"]
-    told = process("validate", name, "no-🦉", "--json", environ={"PYTHONIOENCODING": encoding})
-    assert "no-🦉" in told.json["errors"][0]["message"]
+    result = process("run", name, "--target", "echo", "--json", environ={"PYTHONIOENCODING": encoding})
+    assert result.code == 1
+    assert list(result.run["by_tag"]) == ["ü🦉"]
+    result = process("validate", name, "no-🦉", "--json", environ={"PYTHONIOENCODING": encoding})
+    assert "no-🦉" in result.json["errors"][0]["message"]
 
 
 @pytest.mark.slow
 def test_text_is_told_on_a_terminal_that_knows_few_characters(process: Proctor, suite: Proctor) -> None:
     name = suite(("é🦉", "é🦉—", "x"))
-    told = process("run", name, "--target", "echo", environ={"PYTHONIOENCODING": "ascii"})
-    assert told.code == 1
-    assert "FAIL" in told.out
+    result = process("run", name, "--target", "echo", environ={"PYTHONIOENCODING": "ascii"})
+    assert result.code == 1
+    assert "FAIL" in result.out
 
 
 @pytest.mark.slow
@@ -350,8 +352,8 @@ def test_names_and_answers_are_utf_8_in_files_whatever_the_locale(
     environ = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     name = suite(("é🦉", "é🦉", "é🦉"))
     words = ("-o", "out.jsonl", "-o", "out.csv", "-o", "out.md", "-o", "out.xml")
-    told = process("run", name, "--target", "echo", *words, environ=environ)
-    assert told.code == 0
+    result = process("run", name, "--target", "echo", *words, environ=environ)
+    assert result.code == 0
     for ending in ("jsonl", "csv", "xml"):
         assert "é🦉" in (folder / f"out.{ending}").read_text(encoding="utf-8")
 
@@ -367,15 +369,15 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
     ours, theirs = os.openpty()
     words = ("run", name, "--target", target, "--concurrency", "6")
     environ = {"TERM": "xterm-256color", "COLUMNS": "120"}
-    begun: subprocess.Popen[str] = start(*words, stdout=theirs, stderr=theirs, environ=environ)
+    process: subprocess.Popen[str] = start(*words, stdout=theirs, stderr=theirs, environ=environ)
     os.close(theirs)
-    shown = b""
-    with suppress(OSError):  # how Linux tells that the other side has closed
+    data = b""
+    with suppress(OSError):  # Linux raises it when the other side has closed
         while chunk := os.read(ours, 65536):
-            shown += chunk
+            data += chunk
     os.close(ours)
-    text = shown.decode("utf-8")
-    assert begun.wait(PATIENCE_S) == 1
+    text = data.decode("utf-8")
+    assert process.wait(PATIENCE_S) == 1
     assert "/30" in text
     assert "\n1 failed · in " in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "\x1b[" in text
@@ -383,10 +385,10 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
 
 
 @pytest.mark.parametrize(
-    ("render_json", "printed"), [(None, "the result\n"), (lambda: "{}", "")], ids=["lines", "json"]
+    ("render_json", "output"), [(None, "the result\n"), (lambda: "{}", "")], ids=["lines", "json"]
 )
 def test_json_is_printed_only_when_all_files_are_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], render_json: Callable[[], str] | None, printed: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], render_json: Callable[[], str] | None, output: str
 ) -> None:
     (tmp_path / "a.json").mkdir()
     with pytest.raises(UsageError, match="cannot be written"):
@@ -396,4 +398,4 @@ def test_json_is_printed_only_when_all_files_are_written(
             render_text=lambda: ["the result"],
             render_json=render_json,
         )
-    assert capsys.readouterr().out == printed
+    assert capsys.readouterr().out == output

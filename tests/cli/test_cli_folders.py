@@ -1,4 +1,4 @@
-"""Folders on the command line: published ones as they stand, and mixed ones."""
+"""Folders of suites on the command line: published folders, and folders with other files in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIERS = {"cheap": 10, "comprehensive": 75, "moderate": 25}
 
 @pytest.fixture
 def published(folder: Path) -> Path:
-    """Three suites that are called as the built-in ones, and a manifest whose estimates are wrong."""
+    """Three suites with the names of the built-in suites, and a manifest with wrong estimates."""
     place = folder / "v1.0"
     place.mkdir()
     manifest = '[suite]\nversion = "v1.0"\ncreated = "2026-02-10"\n'
@@ -38,10 +38,10 @@ def published(folder: Path) -> Path:
 
 
 def test_a_published_folder_with_wrong_estimates_runs_as_it_stands(proctor: Proctor, published: Path) -> None:
-    told = proctor("run", published, "--target", "echo", "--json")
-    assert told.code == 0
-    assert {run["suite"]: run["passed"] for run in told.json["runs"]} == TIERS
-    assert "cheap.jsonl:1: warning: `tokens_est` sums to 330; the manifest says 350." in told.err
+    result = proctor("run", published, "--target", "echo", "--json")
+    assert result.code == 0
+    assert {run["suite"]: run["passed"] for run in result.json["runs"]} == TIERS
+    assert "cheap.jsonl:1: warning: `tokens_est` sums to 330; the manifest says 350." in result.err
 
 
 @pytest.mark.slow
@@ -49,12 +49,12 @@ def test_a_path_a_bare_name_and_a_built_in_name_each_mean_what_they_say(
     proctor: Proctor, published: Path
 ) -> None:
     def suite(word: object) -> tuple[str, bool]:
-        told = proctor("run", word, "--target", "echo", "--json")
-        chosen = (
+        result = proctor("run", word, "--target", "echo", "--json")
+        message = (
             "'cheap' means the suite cheap v1 in the store here. For the built-in suite, write "
             "`builtin:cheap`."
         )
-        return told.run["suite"], chosen in told.err.splitlines()
+        return result.run["suite"], message in result.err.splitlines()
 
     assert suite("cheap") == ("builtin:cheap", False)
     assert suite(published / "cheap.jsonl") == ("cheap", False)
@@ -63,8 +63,8 @@ def test_a_path_a_bare_name_and_a_built_in_name_each_mean_what_they_say(
     hashes = {word: proctor("hash", word).out.split()[0] for word in ("cheap", "builtin:cheap")}
     assert hashes["cheap"] == proctor("hash", published / "cheap.jsonl").out.split()[0]
     assert hashes["cheap"] != hashes["builtin:cheap"]
-    refused = proctor("validate", "cheap")
-    assert (refused.code, "write `builtin:cheap`" in refused.err) == (4, True)
+    validation = proctor("validate", "cheap")
+    assert (validation.code, "write `builtin:cheap`" in validation.err) == (4, True)
     assert proctor("validate", "builtin:cheap").code == 0
 
 
@@ -76,11 +76,11 @@ def test_a_mixed_folder_names_what_it_skips_and_strict_refuses_it(
     suite(("n", "x", "x"), name="all/node_modules/n.jsonl")
     (folder / "all/package.json").write_text('{"name": "x"}', encoding="utf-8")
     (folder / "all/README").write_text("x", encoding="utf-8")
-    told = proctor(*command, "all", "--json")
-    assert told.code == 0
-    assert len(told.json.get("runs") or told.json["files"]) == 1
+    result = proctor(*command, "all", "--json")
+    assert result.code == 0
+    assert len(result.json.get("runs") or result.json["files"]) == 1
     line = "proctor: warning: Skipped 1 file that no suite format recognises: all/package.json."
-    assert told.err.splitlines()[0] == line
+    assert result.err.splitlines()[0] == line
     strict = proctor(*command, "all", "--strict", "--json")
     errors = strict.json.get("errors") or strict.json["files"][1]["errors"]
     assert (strict.code, [error["code"] for error in errors]) == (4, ["unknown-dialect"])

@@ -1,4 +1,4 @@
-"""Gates that say what they do not know, and runs that stop when they know enough."""
+"""Gates by interval, and runs that stop early."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from support.cli import CommandResult, Proctor
 
 @pytest.fixture
 def many(suite: Proctor) -> str:
-    """Six hundred cases, of which the target `echo` passes nine in ten; those that fail come last."""
+    """Six hundred cases; the target `echo` passes the first nine tenths and fails the rest."""
     rows = [(f"t{n}", f"say {n}", f"say {n}" if n < 540 else "no") for n in range(600)]
     name: str = suite(*rows, name="many.jsonl")
     return name
 
 
 def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
-    told: CommandResult = proctor("run", name, "--target", "echo", "--no-holdout", *words)
-    return told
+    result: CommandResult = proctor("run", name, "--target", "echo", "--no-holdout", *words)
+    return result
 
 
 @pytest.mark.parametrize(
-    ("bar", "cases", "code", "told"),
+    ("bar", "cases", "code", "message"),
     [
         (
             "0.8",
@@ -50,19 +50,19 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
     ],
 )
 def test_an_interval_gate_has_three_answers(
-    proctor: Proctor, many: str, bar: str, cases: int, code: int, told: str
+    proctor: Proctor, many: str, bar: str, cases: int, code: int, message: str
 ) -> None:
     words = ("--limit", cases, "--min-pass-rate", bar, "--gate-mode", "interval")
     result = ask(proctor, many, *words)
-    assert (result.code, told in result.out) == (code, True)
+    assert (result.code, message in result.out) == (code, True)
 
 
 def test_a_point_gate_tells_how_often_it_is_wrong(proctor: Proctor, many: str) -> None:
-    told = ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8).out
+    result = ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8).out
     assert (
         "With 20 cases a target with a true pass rate of 75.0% passes this gate in 41% of runs, and one with "
         "85.0% fails it in 17%. With `--gate-mode interval`, the whole 95 % interval must reach 80.0%."
-    ) in told
+    ) in result
     assert "each run once" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8, "--repeat", 2).out
     assert "in 36% of runs. With `" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 1).out
     assert "a true pass rate" not in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0).out
@@ -72,8 +72,8 @@ def test_a_point_gate_tells_how_often_it_is_wrong(proctor: Proctor, many: str) -
 def test_every_form_of_a_report_has_the_gate(proctor: Proctor, folder: Path, many: str) -> None:
     words = ("--limit", 20, "--min-pass-rate", 0.9, "--gate-mode", "interval")
     files = ("r.html", "r.md", "r.xml", "r.json")
-    told = ask(proctor, many, *words, "--json", *(word for name in files for word in ("-o", name)))
-    assert told.run["gate"] == {
+    result = ask(proctor, many, *words, "--json", *(word for name in files for word in ("-o", name)))
+    assert result.run["gate"] == {
         "min_pass_rate": 0.9,
         "mode": "interval",
         "decision": "not shown",
@@ -81,14 +81,14 @@ def test_every_form_of_a_report_has_the_gate(proctor: Proctor, folder: Path, man
         "high": 1.0,
         "errors": None,
     }
-    assert told.run["exit_code"] == 3
+    assert result.run["exit_code"] == 3
     for name in files[:3]:
         assert (
             "The gate is not decided: the exact 95 % interval is 83.16% to 100.00%"
             in (folder / name).read_text()
         )
     report = json.loads((folder / "r.json").read_text(encoding="utf-8"))
-    assert report["runs"][0]["gate"] == told.run["gate"]
+    assert report["runs"][0]["gate"] == result.run["gate"]
     assert "The gate is not decided" in proctor("runs", "show", "last").out
 
 
@@ -96,16 +96,16 @@ def test_a_bundle_derives_the_result_of_an_interval_gate(proctor: Proctor, folde
     for bar, result in (("0.8", "PASSED"), ("0.9", "FAILED")):
         ask(proctor, many, "--limit", 20, "--min-pass-rate", bar, "--gate-mode", "interval")
         assert proctor("attest", "last", "-o", f"b{bar}").code == 0
-        verified = proctor("verify", f"b{bar}", "--json")
-        assert verified.code == 0
-        assert verified.json["bundles"][0]["result"] == result
+        verification = proctor("verify", f"b{bar}", "--json")
+        assert verification.code == 0
+        assert verification.json["bundles"][0]["result"] == result
     assert "interval" in proctor("verify", "b0.8").out
 
 
 @pytest.mark.parametrize("flag", [("--gate-mode", "interval"), ("--stop-when-shown",)])
 def test_flags_on_a_gate_need_one(proctor: Proctor, many: str, flag: tuple[str, ...]) -> None:
-    told = ask(proctor, many, *flag)
-    assert (told.code, f"{flag[0]} needs a gate. Add --min-pass-rate" in told.err) == (4, True)
+    result = ask(proctor, many, *flag)
+    assert (result.code, f"{flag[0]} needs a gate. Add --min-pass-rate" in result.err) == (4, True)
 
 
 def test_a_gate_mode_in_the_project_file_needs_no_gate(proctor: Proctor, folder: Path, many: str) -> None:
@@ -116,37 +116,37 @@ def test_a_gate_mode_in_the_project_file_needs_no_gate(proctor: Proctor, folder:
 
 def test_grades_can_be_held_to_the_other_mode_again(proctor: Proctor, many: str) -> None:
     ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.9)
-    told = proctor("regrade", "last", "--gate-mode", "interval", "--json")
-    assert (told.code, told.run["gate"]["decision"]) == (3, "not shown")
+    result = proctor("regrade", "last", "--gate-mode", "interval", "--json")
+    assert (result.code, result.run["gate"]["decision"]) == (3, "not shown")
 
 
 # --- stopping early ----------------------------------------------------------------------------------------
 
 
 def test_a_run_stops_when_its_gate_is_decided(proctor: Proctor, many: str) -> None:
-    told = ask(proctor, many, "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 1, "--json")
-    run = told.run
-    assert (told.code, run["status"], run["gate"]["decision"]) == (0, "finished", "shown")
+    result = ask(proctor, many, "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 1, "--json")
+    run = result.run
+    assert (result.code, run["status"], run["gate"]["decision"]) == (0, "finished", "shown")
     assert run["total"] == run["planned"] < 250
     assert run["early_stop"]["reason"] == "shown"
     assert run["early_stop"]["planned_cases"] == 600
     assert run["early_stop"]["cases"] <= run["total"]
     # The last tenth of the suite fails, and the order is shuffled.
     assert 0 < run["failed"] < run["total"]
-    shown = proctor("runs", "show", "last").out
-    assert f"Stopped early: after {run['early_stop']['cases']} of 600 cases a pass rate of" in shown
-    assert "stopping early costs" in shown
-    listed = proctor("runs", "list").out
-    assert ("missing" in listed, "on echo (stopped early)" in listed) == (False, True)
+    report = proctor("runs", "show", "last").out
+    assert f"Stopped early: after {run['early_stop']['cases']} of 600 cases a pass rate of" in report
+    assert "stopping early costs" in report
+    listing = proctor("runs", "list").out
+    assert ("missing" in listing, "on echo (stopped early)" in listing) == (False, True)
     low, high = run["early_stop"]["interval"]
-    assert f"{100 * low:.0f}–{100 * high:.0f}%" in listed
+    assert f"{100 * low:.0f}–{100 * high:.0f}%" in listing
     assert proctor("store", "check").code == 0
 
 
 def test_a_run_stops_when_it_is_sure_to_so_many_points(proctor: Proctor, many: str) -> None:
-    told = ask(proctor, many, "--until", "8pp", "--concurrency", 1)
-    assert told.code == 1
-    assert "cases the pass rate is known to ±8 points (confidence sequence " in told.out
+    result = ask(proctor, many, "--until", "8pp", "--concurrency", 1)
+    assert result.code == 1
+    assert "cases the pass rate is known to ±8 points (confidence sequence " in result.out
     again = proctor("run", many, "--target", "echo", "--no-holdout", "--until", "0.08", "--json").run
     low, high = again["early_stop"]["interval"]
     assert (high - low) / 2 <= 0.08
@@ -156,9 +156,9 @@ def test_a_run_stops_when_it_is_sure_to_so_many_points(proctor: Proctor, many: s
 def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> None:
     for bar in ("0.7", "0.6"):
         ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
-    told = proctor("compare", *list_runs(proctor)).out
-    assert told.count("Its own interval is a confidence sequence. The intervals of differences") == 2
-    assert told.count("Only in the") <= 1  # one has the cases of the other, and more
+    result = proctor("compare", *list_runs(proctor)).out
+    assert result.count("Its own interval is a confidence sequence. The intervals of differences") == 2
+    assert result.count("Only in the") <= 1  # the longer run has every case of the shorter one
 
 
 def list_runs(proctor: Proctor) -> list[str]:
@@ -168,20 +168,20 @@ def list_runs(proctor: Proctor) -> list[str]:
 def test_a_run_that_never_knows_enough_asks_everything_and_is_held_to_its_sequence(
     proctor: Proctor, many: str
 ) -> None:
-    told = ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown", "--json")
-    assert (told.code, told.run["total"], "early_stop" in told.run) == (3, 600, False)
-    gate = told.run["gate"]
-    assert [round(gate["low"], 3), round(gate["high"], 3)] == told.run["ci95"]
-    assert told.run["interval_kind"] == "confidence sequence"
-    low, high = clopper_pearson(told.run["passed"], 600) or (0, 1)
+    result = ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown", "--json")
+    assert (result.code, result.run["total"], "early_stop" in result.run) == (3, 600, False)
+    gate = result.run["gate"]
+    assert [round(gate["low"], 3), round(gate["high"], 3)] == result.run["ci95"]
+    assert result.run["interval_kind"] == "confidence sequence"
+    low, high = clopper_pearson(result.run["passed"], 600) or (0, 1)
     assert gate["low"] < low < high < gate["high"]
 
 
 def test_what_stopped_early_is_no_part_of_a_whole(proctor: Proctor, folder: Path, many: str) -> None:
     ask(proctor, many, "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 1)
     for words in (("attest", "last", "-o", "b"), ("run", "--resume=last"), ("regrade", "last")):
-        told = proctor(*words)
-        assert (told.code, "stopped early" in told.err) == (4, True)
+        result = proctor(*words)
+        assert (result.code, "stopped early" in result.err) == (4, True)
     assert not (folder / "b").exists()
     whole = ask(proctor, many, "--reuse", "--json").run
     assert (whole["total"], "early_stop" in whole) == (600, False)
@@ -201,21 +201,21 @@ def test_calls_in_flight_when_a_run_stops_finish_and_count(
 
 def test_a_target_that_answers_at_once_is_sent_no_case_too_many(proctor: Proctor, many: str) -> None:
     words = ("--min-pass-rate", 0.7, "--stop-when-shown", "--json")
-    one, many_calls = (ask(proctor, many, *words, "--concurrency", n).run for n in (1, 32))
-    assert one["total"] == many_calls["total"] == one["early_stop"]["cases"]
+    one_call, many_calls = (ask(proctor, many, *words, "--concurrency", n).run for n in (1, 32))
+    assert one_call["total"] == many_calls["total"] == one_call["early_stop"]["cases"]
 
 
 def test_a_run_says_how_many_cases_it_would_have_needed(proctor: Proctor, many: str) -> None:
-    told = ask(proctor, many, "--until", "2pp")
+    result = ask(proctor, many, "--until", "2pp")
     assert (
         "after 600 cases the pass rate is known to ±4.2 points, and --until 2pp needs about 2,200."
-        in told.out
+        in result.out
     )
-    assert "Stopped early" not in told.out
+    assert "Stopped early" not in result.out
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             ("--stop-when-shown", "--min-pass-rate", 0.5, "--gate-mode", "point"),
@@ -225,19 +225,19 @@ def test_a_run_says_how_many_cases_it_would_have_needed(proctor: Proctor, many: 
     ],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_call(
-    proctor: Proctor, many: str, words: tuple[str, ...], told: str
+    proctor: Proctor, many: str, words: tuple[str, ...], message: str
 ) -> None:
-    refused = ask(proctor, many, *words)
-    assert (refused.code, told in refused.err) == (4, True)
+    result = ask(proctor, many, *words)
+    assert (result.code, message in result.err) == (4, True)
     assert not proctor("runs", "list", "--json").json["runs"]
 
 
 def test_a_bundle_of_a_run_that_could_stop_has_its_confidence_sequence(proctor: Proctor, many: str) -> None:
     run = ask(proctor, many, "--until", "2pp", "--json").run
     assert proctor("attest", "last", "-o", "b").code == 0
-    verified = proctor("verify", "b", "--json")
-    assert verified.code == 0
-    (bundle,) = verified.json["bundles"]
+    verification = proctor("verify", "b", "--json")
+    assert verification.code == 0
+    (bundle,) = verification.json["bundles"]
     claim = bundle["claims"]["all"]
     assert [round(end, 3) for end in claim["ci95"]] == run["ci95"]
     assert claim["interval_kind"] == "confidence sequence"
@@ -259,7 +259,7 @@ def test_a_bundle_from_before_has_the_interval_of_a_run_of_fixed_size_and_holds(
     assert proctor("attest", "last", "-o", "now", *flag).code == 0
     before, now = (proctor("verify", bundle, "--json") for bundle in ("before", "now"))
     assert (before.code, now.code) == (0, 0)
-    fixed, sequence = (told.json["bundles"][0]["claims"]["all"] for told in (before, now))
+    fixed, sequence = (result.json["bundles"][0]["claims"]["all"] for result in (before, now))
     assert fixed["interval_kind"] is None
     assert sequence["ci95"][0] < fixed["ci95"][0] < fixed["ci95"][1] < sequence["ci95"][1]
     assert [round(end, 3) for end in sequence["ci95"]] == run["ci95"]
@@ -294,8 +294,8 @@ def test_a_retry_of_a_run_that_stopped_early_may_send_all_cases(
 
 def test_a_regrade_grades_every_answer_of_a_run_that_could_have_stopped(proctor: Proctor, many: str) -> None:
     ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown")
-    told = proctor("regrade", "last", "--min-pass-rate", 0.1, "--json")
-    assert (told.code, told.run["total"], "early_stop" in told.run) == (0, 600, False)
+    result = proctor("regrade", "last", "--min-pass-rate", 0.1, "--json")
+    assert (result.code, result.run["total"], "early_stop" in result.run) == (0, 600, False)
 
 
 def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
@@ -303,29 +303,29 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
 ) -> None:
     target = script(rules={"t?": "say", "t1*": "no", "t2*": "no", "t3*": "no"})  # and errors for the rest
     words = ("--min-pass-rate", 0.9, "--stop-when-shown", "--allow-errors", 600, "--concurrency", 1)
-    told = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
-    assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
-    refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
-    assert (refused.code, "--until: the run has none, this command sets 0.1" in refused.err) == (4, True)
-    refused = proctor("run", f"--resume={told.run['run']}", "--attest=bundles")
-    assert (refused.code, "Remove --attest" in refused.err) == (4, True)
-    again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
+    result = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
+    assert (result.code, result.run["status"], "early_stop" in result.run) == (3, "interrupted", False)
+    refusal = proctor("run", f"--resume={result.run['run']}", "--until", "0.1")
+    assert (refusal.code, "--until: the run has none, this command sets 0.1" in refusal.err) == (4, True)
+    refusal = proctor("run", f"--resume={result.run['run']}", "--attest=bundles")
+    assert (refusal.code, "Remove --attest" in refusal.err) == (4, True)
+    again = proctor("run", f"--resume={result.run['run']}", "--max-failures", 600, "--json").run
     assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
     assert again["planned"] == again["total"] >= again["early_stop"]["cases"]
     assert again["exit_code"] == 1
 
 
 def test_runs_that_stop_early_have_independent_cases(proctor: Proctor, many: str) -> None:
-    refused = ask(proctor, many, "--until", "5pp", "--cluster", "id")
-    assert (refused.code, "these are in clusters by 'id'" in refused.err) == (4, True)
+    result = ask(proctor, many, "--until", "5pp", "--cluster", "id")
+    assert (result.code, "these are in clusters by 'id'" in result.err) == (4, True)
 
 
 def test_interleaving_by_the_project_file_hinders_no_run_on_one_target(
     proctor: Proctor, folder: Path, many: str
 ) -> None:
     (folder / "proctor.toml").write_text("interleave = true\n", encoding="utf-8")
-    told = ask(proctor, many, "--min-pass-rate", 0.5, "--stop-when-shown", "--json")
-    assert (told.code, told.run["early_stop"]["reason"]) == (0, "shown")
+    result = ask(proctor, many, "--min-pass-rate", 0.5, "--stop-when-shown", "--json")
+    assert (result.code, result.run["early_stop"]["reason"]) == (0, "shown")
 
 
 def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> None:
@@ -336,8 +336,8 @@ def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> 
     assert ask(proctor, name, *words, "--cluster", "id").code == 3
     assert proctor("attest", "last", "-o", "b").code == 0
     assert proctor("verify", "b", "--json").json["bundles"][0]["result"] == "FAILED"
-    told = ask(proctor, name, "--min-pass-rate", 0.8, "--cluster", "id").out
-    assert "With 200 independent cases a target with a true pass rate of" in told
+    result = ask(proctor, name, "--min-pass-rate", 0.8, "--cluster", "id").out
+    assert "With 200 independent cases a target with a true pass rate of" in result
 
 
 def test_a_report_says_how_to_run_it_again(proctor: Proctor, many: str) -> None:
@@ -351,18 +351,20 @@ def test_a_report_says_how_to_run_it_again(proctor: Proctor, many: str) -> None:
 
 
 def test_a_target_is_certified_by_its_interval(proctor: Proctor) -> None:
-    told = proctor("certify", "--target", "echo", "--seed", 7, "--gate-mode", "interval", "--json")
-    data = told.json
-    assert (told.code, data["decision"], data["rounds"], data["total"]) == (1, "ruled out", 3, 42)
+    result = proctor("certify", "--target", "echo", "--seed", 7, "--gate-mode", "interval", "--json")
+    data = result.json
+    assert (result.code, data["decision"], data["rounds"], data["total"]) == (1, "ruled out", 3, 42)
     assert {check["round"] for check in data["checks"]} == {1, 2, 3}
-    assert "Running 42 checks on echo with 84 questions." in told.err
-    asked = [check["questions"][0]["asked"] for check in data["checks"] if check["check"] == "arithmetic"]
-    assert asked[0] != asked[1] != asked[2]
+    assert "Running 42 checks on echo with 84 questions." in result.err
+    questions = [check["questions"][0]["asked"] for check in data["checks"] if check["check"] == "arithmetic"]
+    assert questions[0] != questions[1] != questions[2]
 
 
 def test_a_point_certificate_tells_how_often_it_is_wrong(proctor: Proctor) -> None:
-    told = proctor("certify", "--target", "echo", "--seed", 7)
-    assert "With 14 checks, a target that passes 75% of such checks is certified in 28% of tries" in told.out
+    result = proctor("certify", "--target", "echo", "--seed", 7)
+    assert (
+        "With 14 checks, a target that passes 75% of such checks is certified in 28% of tries" in result.out
+    )
     assert proctor("certify", "last", "--gate-mode", "interval").code == 4
 
 
@@ -371,10 +373,10 @@ def test_a_gate_is_not_decided_where_more_errors_are_there_than_allowed(
 ) -> None:
     target = script(rules={f"t{n}": f"say {n}" for n in range(20)})
     words = ("run", many, "--no-holdout", "--target", target, "--retries", 0, "--limit", 30)
-    told = proctor(*words, "--min-pass-rate", 0.5)
-    assert told.code == 3
+    result = proctor(*words, "--min-pass-rate", 0.5)
+    assert result.code == 3
     assert (
-        "The gate is not decided: 10 trials could not be measured, and --allow-errors allows 0." in told.out
+        "The gate is not decided: 10 trials could not be measured, and --allow-errors allows 0." in result.out
     )
     gate = proctor("runs", "show", "last", "--json").run["gate"]
     assert (gate["decision"], gate["low"]) == ("not shown", pytest.approx(2 / 3))
@@ -386,12 +388,12 @@ def test_several_runs_end_with_how_many_passed_their_gate(
     suite(("t", "a", "a"), name="s/good.jsonl")
     suite(("t", "a", "b"), name="s/bad.jsonl")
     words = ("run", "s", "--target", "echo", "--no-holdout", "--min-pass-rate", 0.5)
-    told = proctor(*words, "-o", "r.md")
-    assert told.code == 1
-    assert told.out.endswith("\n1 of 2 runs failed the gate: bad v1.\n")
+    result = proctor(*words, "-o", "r.md")
+    assert result.code == 1
+    assert result.out.endswith("\n1 of 2 runs failed the gate: bad v1.\n")
     assert "1 of 2 runs failed the gate: bad v1." in (folder / "r.md").read_text(encoding="utf-8")
-    told = proctor(*words, "--gate-mode", "interval")
-    assert (told.code, told.out.splitlines()[-1]) == (
+    result = proctor(*words, "--gate-mode", "interval")
+    assert (result.code, result.out.splitlines()[-1]) == (
         3,
         "The gate is not decided for 2 of 2 runs: bad v1, good v1.",
     )

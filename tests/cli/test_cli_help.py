@@ -1,4 +1,4 @@
-"""What every command has in common: its help, and what it says in JSON when it can do nothing."""
+"""What all commands share: help, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.cli import Proctor
 
 
 def _leaves(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
-    """The words of every command that does something."""
+    """The words of every command, without groups."""
     with click.Context(group) as context:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
@@ -31,16 +31,16 @@ LEAVES = list(_leaves(cli))
 GROUPS = sorted({words[0] for words in LEAVES if len(words) > 1})
 
 
-def test_every_command_is_among_them() -> None:
+def test_every_command_is_covered_by_these_tests() -> None:
     assert {words[0] for words in LEAVES} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", [(), *LEAVES], ids=" ".join)
 def test_help_fits_a_terminal_of_80_columns(proctor: Proctor, words: tuple[str, ...]) -> None:
-    told = proctor(*words, "--help")
-    assert told.code == 0
-    examples = [line for line in told.out.splitlines() if line.startswith("  proctor ")]
-    assert [line for line in told.out.splitlines() if len(line) > 80 and line not in examples] == []
+    result = proctor(*words, "--help")
+    assert result.code == 0
+    examples = [line for line in result.out.splitlines() if line.startswith("  proctor ")]
+    assert [line for line in result.out.splitlines() if len(line) > 80 and line not in examples] == []
 
 
 def command_named(*words: str) -> click.Command:
@@ -62,10 +62,10 @@ def test_options_are_in_groups_and_each_of_them_once(words: tuple[str, ...], wid
     lines = [line for line in text.splitlines() if not line.startswith("  proctor ")]
     assert max(map(len, lines)) <= width
     assert max(map(len, lines)) > width - 12
-    listed = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
+    flags = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
     options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
     firsts = [next(flag for flag in option.opts if flag.startswith("--")) for option in options]
-    assert sorted(listed) == sorted(firsts)
+    assert sorted(flags) == sorted(firsts)
     titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
     assert len(titles) == len(set(titles)) >= 6
     assert text.rstrip().endswith("Show this message and exit.")
@@ -104,7 +104,7 @@ def test_the_flag_for_reports_names_every_ending(proctor: Proctor, words: tuple[
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_line_of_a_command_in_its_group_is_whole(proctor: Proctor, group: str) -> None:
+def test_the_summary_of_a_command_in_its_group_is_complete(proctor: Proctor, group: str) -> None:
     lines = proctor(group, "--help").out.partition("\nCommands:\n")[2].splitlines()
     assert lines
     assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
@@ -115,18 +115,18 @@ def test_the_same_flag_is_described_in_the_same_words(words: tuple[str, ...]) ->
     command: click.Command = cli
     for word in words:
         assert isinstance(command, click.Group)
-        found = command.get_command(click.Context(command), word)
-        assert found is not None
-        command = found
-    said = {
+        subcommand = command.get_command(click.Context(command), word)
+        assert subcommand is not None
+        command = subcommand
+    descriptions = {
         "--json": "Print one JSON object",
         "--store": "The store: a file",
         "--keys": "Folder with your keys and the trust file.",
     }
     for option in command.params:
-        for flag in said.keys() & set(option.opts):
+        for flag in descriptions.keys() & set(option.opts):
             assert isinstance(option, click.Option)
-            assert (option.help or "").startswith(said[flag])
+            assert (option.help or "").startswith(descriptions[flag])
         assert "Repeatable" not in (getattr(option, "help", None) or "")
 
 
@@ -164,11 +164,11 @@ def test_json_has_the_lists_of_its_command_when_nothing_could_be_done(
     proctor: Proctor, suite: Callable[..., str], words: tuple[str, ...], lists: set[str]
 ) -> None:
     suite(("a", "x", "x"))
-    told = proctor(*words, "--json")
-    assert set(told.json) == {"errors", "exit_code", *lists}
-    assert all(told.json[name] == [] for name in lists)
-    assert told.code == told.json["exit_code"] != 0
-    assert told.json["errors"][0]["message"] in told.err
+    result = proctor(*words, "--json")
+    assert set(result.json) == {"errors", "exit_code", *lists}
+    assert all(result.json[name] == [] for name in lists)
+    assert result.code == result.json["exit_code"] != 0
+    assert result.json["errors"][0]["message"] in result.err
 
 
 @pytest.mark.parametrize("words", [("certify", "--target", "a"), ("drift", "--target", "a")], ids=" ".join)
@@ -178,9 +178,9 @@ def test_json_has_each_problem_of_a_targets_file_with_its_line(
     proctor("run", suite(("a", "x", "x")), "--target", "echo")
     entry = "targets:\n  - name: a\n    provider: openai\n    model: m\n    temperature: warm\n    seed: x\n"
     Path("targets.yaml").write_text(entry, encoding="utf-8")
-    told = proctor(*words, "--json")
-    assert told.code == 4
-    assert [(one["path"], one["line"]) for one in told.json["errors"]] == [
+    result = proctor(*words, "--json")
+    assert result.code == 4
+    assert [(problem["path"], problem["line"]) for problem in result.json["errors"]] == [
         ("targets.yaml", 5),
         ("targets.yaml", 6),
     ]
@@ -189,8 +189,8 @@ def test_json_has_each_problem_of_a_targets_file_with_its_line(
 def test_json_tells_a_defect_of_a_bundle_from_wrong_usage(proctor: Proctor) -> None:
     Path("b.zip").write_bytes(b"PK\x03\x04 and no more")
     codes = {
-        words: (told.code, [one["code"] for one in told.json["errors"]])
+        words: (result.code, [problem["code"] for problem in result.json["errors"]])
         for words in (("verify", "b.zip"), ("certify", "b.zip"), ("replay", "b.zip", "--target", "echo"))
-        for told in [proctor(*words, "--json")]
+        for result in [proctor(*words, "--json")]
     }
     assert set(map(json.dumps, codes.values())) == {'[1, ["bundle"]]'}

@@ -1,4 +1,4 @@
-"""Dev and holdout on the command line: how a suite is split, what is sealed, and how looks are counted."""
+"""Dev and holdout on the command line: splits, sealed results, and counts of accesses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULE = "+------------------+--------------------+---------------+---------+"
 
 @pytest.fixture
 def birds(suite: Proctor) -> str:
-    """Ten cases, each with the secret in its question; `echo` passes those of an even number."""
+    """Ten cases with the secret in each question; `echo` passes those with an even number."""
     name: str = suite(
         *((f"b{n}", f"{SECRET} {n}", f"{SECRET} {n}" if n % 2 == 0 else "no") for n in range(10)),
         name="birds.jsonl",
@@ -30,7 +30,7 @@ def birds(suite: Proctor) -> str:
 
 @pytest.fixture
 def plain(folder: Path) -> str:
-    """Ten cases of a dialect that splits nothing by itself."""
+    """Ten cases of a dialect without a default split."""
     rows = [
         {
             "id": f"p{n}",
@@ -48,21 +48,21 @@ def plain(folder: Path) -> str:
 
 @pytest.fixture
 def looks(folder: Path) -> Callable[[], list[str]]:
-    """The kinds of all looks at the suite of the newest run, oldest first."""
+    """Returns a function that lists the kinds of holdout accesses of the newest run's suite, oldest first."""
 
     def read() -> list[str]:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
         try:
-            found: list[HoldoutAccess] = store.holdout_accesses(store.run("last").suite.digest)
+            accesses: list[HoldoutAccess] = store.holdout_accesses(store.run("last").suite.digest)
         finally:
             store.close()
-        return [look.kind for look in found]
+        return [look.kind for look in accesses]
 
     return read
 
 
 def held_out(proctor: Proctor, *words: str) -> set[str]:
-    """The ids that a run holds out."""
+    """The ids of the cases that a run holds out."""
     proctor("run", *words, "--target", "echo", "-q", "-o", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     return {row["case_id"] for row in rows if row["split"] == "holdout"}
@@ -72,9 +72,9 @@ def held_out(proctor: Proctor, *words: str) -> set[str]:
 
 
 def test_a_split_suite_is_told_as_its_format_promises(proctor: Proctor, birds: str, script: Proctor) -> None:
-    held = held_out(proctor, birds)
+    held_out_ids = held_out(proctor, birds)
     answers = {f"b{n}": f"{SECRET} {n}" if n % 2 == 0 else "no" for n in range(10)}
-    wrong = min(set(answers) - held)
+    wrong = min(set(answers) - held_out_ids)
     answers[wrong] = "something else"
     rules = {case_id: {"text": text, "latency_ms": 1230} for case_id, text in answers.items()}
     lines = proctor("run", birds, "--target", script(rules=rules)).out.splitlines()
@@ -102,10 +102,10 @@ def test_by_rank_the_order_of_the_file_does_not_count_and_by_shuffle_it_is_all_t
     proctor: Proctor, suite: Proctor
 ) -> None:
     rows = [(f"t{n}", f"q{n}", "x") for n in range(10)]
-    there, back = suite(*rows, name="a.jsonl"), suite(*rows[::-1], name="b.jsonl")
-    assert held_out(proctor, there) == held_out(proctor, back)
-    assert held_out(proctor, there, "--split-method", "shuffle") == {"t0", "t1"}
-    assert held_out(proctor, back, "--split-method", "shuffle") == {"t9", "t8"}
+    in_order, reversed_order = suite(*rows, name="a.jsonl"), suite(*rows[::-1], name="b.jsonl")
+    assert held_out(proctor, in_order) == held_out(proctor, reversed_order)
+    assert held_out(proctor, in_order, "--split-method", "shuffle") == {"t0", "t1"}
+    assert held_out(proctor, reversed_order, "--split-method", "shuffle") == {"t9", "t8"}
 
 
 def test_a_csv_is_split_as_rows_of_json_are(proctor: Proctor, suite: Proctor, folder: Path) -> None:
@@ -125,17 +125,19 @@ def test_another_share_can_be_held_out(proctor: Proctor, birds: str) -> None:
 def test_a_dialect_without_a_split_gets_one_on_request_only(proctor: Proctor, plain: str) -> None:
     whole = proctor("run", plain, "--target", "echo", "--json").run
     assert (whole["splits"], whole["looks"], whole["split_notes"]) == ({}, None, [])
-    told = proctor("run", plain, "--target", "echo", "--holdout", "0.2")
-    assert told.out.startswith("Running custom suite: 8 dev + 2 holdout tests\n")
-    assert "Holdout 2/2" in told.out
+    result = proctor("run", plain, "--target", "echo", "--holdout", "0.2")
+    assert result.out.startswith("Running custom suite: 8 dev + 2 holdout tests\n")
+    assert "Holdout 2/2" in result.out
     assert "Running custom suite" not in proctor("run", plain, "--target", "echo").out
 
 
 def test_a_selection_takes_from_the_split(proctor: Proctor, plain: str) -> None:
-    held = held_out(proctor, plain, "--holdout", "0.2")
-    assert held_out(proctor, plain, "--holdout", "0.2", "--split", "holdout") == held
+    held_out_ids = held_out(proctor, plain, "--holdout", "0.2")
+    assert held_out(proctor, plain, "--holdout", "0.2", "--split", "holdout") == held_out_ids
     assert held_out(proctor, plain, "--holdout", "0.2", "--split", "dev") == set()
-    some = proctor("run", plain, "--target", "echo", "--holdout", "0.2", "--id", min(held), "--json").run
+    some = proctor(
+        "run", plain, "--target", "echo", "--holdout", "0.2", "--id", min(held_out_ids), "--json"
+    ).run
     assert some["splits"]["holdout"]["total"] == some["total"] == 1
 
 
@@ -157,15 +159,15 @@ def test_a_selection_takes_from_the_split(proctor: Proctor, plain: str) -> None:
 def test_a_split_that_cannot_be_is_4_with_a_sentence_that_helps(
     proctor: Proctor, birds: str, plain: str, words: tuple[str, ...], hint: str
 ) -> None:
-    told = proctor("run", *words, "--target", "echo", "--json")
-    assert told.code == told.json["exit_code"] == 4
-    assert hint in told.err
+    result = proctor("run", *words, "--target", "echo", "--json")
+    assert result.code == result.json["exit_code"] == 4
+    assert hint in result.err
 
 
 def test_a_built_in_suite_stays_one_when_it_is_named_by_its_file(proctor: Proctor) -> None:
     file = Path(package.__file__).with_name("suites") / "v1.0" / "cheap.jsonl"
-    told = proctor("run", file, "--target", "echo", "--holdout", "0.2")
-    assert (told.code, "Built-in suites have no holdout" in told.err) == (4, True)
+    result = proctor("run", file, "--target", "echo", "--holdout", "0.2")
+    assert (result.code, "Built-in suites have no holdout" in result.err) == (4, True)
 
 
 # --- revealed by the project -------------------------------------------------------------------------------
@@ -181,25 +183,25 @@ def revealing(folder: Path) -> None:
     "words", [("run",), ("regrade", "last"), ("runs", "show", "last"), ("runs", "export", "last")]
 )
 def test_a_project_can_reveal_the_holdout_and_each_time_counts_as_a_look(
-    proctor: Proctor, one: str, looks: Callable[[], list[str]], words: tuple[str, ...]
+    proctor: Proctor, one_held_out: str, looks: Callable[[], list[str]], words: tuple[str, ...]
 ) -> None:
-    run = ("run", one, "--target", "echo", *SHUFFLED)
+    run = ("run", one_held_out, "--target", "echo", *SHUFFLED)
     if words != ("run",):
         proctor(*run, "-q")
         assert looks() == []
-    for shown, flag in ((True, ()), (False, ("--no-reveal",))):
+    for is_revealed, flag in ((True, ()), (False, ("--no-reveal",))):
         flags = [] if words[:2] == ("runs", "show") else ["-o", "out.json"]
-        told = proctor(*(run if words == ("run",) else words), *flags, *flag)
-        text = Path("out.json").read_text(encoding="utf-8") if flags else told.out
-        assert (f"{SECRET}?" in text) is shown
+        result = proctor(*(run if words == ("run",) else words), *flags, *flag)
+        text = Path("out.json").read_text(encoding="utf-8") if flags else result.out
+        assert (f"{SECRET}?" in text) is is_revealed
     assert looks() == ["rate", "reveal", "rate"]
 
 
 @pytest.mark.usefixtures("revealing")
-def test_what_the_project_reveals_and_nobody_sees_is_no_look(
-    proctor: Proctor, one: str, looks: Callable[[], list[str]]
+def test_a_reveal_of_the_project_without_output_is_no_look(
+    proctor: Proctor, one_held_out: str, looks: Callable[[], list[str]]
 ) -> None:
-    proctor("run", one, "--target", "echo", "-q")
+    proctor("run", one_held_out, "--target", "echo", "-q")
     assert looks() == []
 
 
@@ -208,12 +210,12 @@ def test_what_the_project_reveals_and_nobody_sees_is_no_look(
 HEADER = {"suite_name": "birds"}
 
 
-def check_whole(told: Any) -> None:
-    """Check that a run tells of every case and of no holdout."""
-    assert told.code == 1
-    assert "FAIL" in told.out
-    assert "oldout" not in told.out
-    assert "Dev Accuracy" not in told.out
+def check_whole(result: Any) -> None:
+    """Checks that a report covers every case and mentions no holdout."""
+    assert result.code == 1
+    assert "FAIL" in result.out
+    assert "oldout" not in result.out
+    assert "Dev Accuracy" not in result.out
 
 
 @pytest.mark.parametrize(
@@ -271,17 +273,17 @@ ENDINGS = ("json", "jsonl", "csv", "md", "xml")
 
 
 @pytest.fixture
-def one(suite: Proctor) -> str:
-    """A suite whose only held-out case has the secret in everything, and fails."""
+def one_held_out(suite: Proctor) -> str:
+    """A suite whose only held-out case has the secret in each field, and fails."""
     rows: list[Any] = [(f"t{n}", "x", "x") for n in range(4)]
-    sealed = {
+    held_out_row = {
         "id": "t4",
         "input": f"{SECRET}?",
         "expected": f"not {SECRET}",
         "scorer": "exact",
         "tags": "kept",
     }
-    name: str = suite(sealed, *rows, name="one.jsonl")
+    name: str = suite(held_out_row, *rows, name="one.jsonl")
     return name
 
 
@@ -289,16 +291,21 @@ SHUFFLED = ("--split-method", "shuffle")
 """Holds out the first of five cases."""
 
 
-def test_no_output_of_any_command_tells_of_a_sealed_answer(proctor: Proctor, one: str, folder: Path) -> None:
+def test_no_output_of_any_command_tells_of_a_sealed_answer(
+    proctor: Proctor, one_held_out: str, folder: Path
+) -> None:
     files = [word for ending in ENDINGS for word in ("-o", f"out.{ending}")]
-    told = [proctor("run", one, *SHUFFLED, "--target", "echo", *files)]
-    told += [proctor("run", one, *SHUFFLED, "--target", "echo", *words) for words in (("--json",), ("-q",))]
+    results = [proctor("run", one_held_out, *SHUFFLED, "--target", "echo", *files)]
+    results += [
+        proctor("run", one_held_out, *SHUFFLED, "--target", "echo", *words)
+        for words in (("--json",), ("-q",))
+    ]
     for words in ((), ("--json",), ("--failures",), ("--failures", "--json"), ("--case", "t4")):
-        told.append(proctor("runs", "show", "last", *words))
-    told += [proctor("runs", "export", "last", "-o", f"again.{ending}") for ending in ENDINGS]
-    told.append(proctor("runs", "list"))
-    for each in told:
-        assert SECRET not in each.out + each.err
+        results.append(proctor("runs", "show", "last", *words))
+    results += [proctor("runs", "export", "last", "-o", f"again.{ending}") for ending in ENDINGS]
+    results.append(proctor("runs", "list"))
+    for result in results:
+        assert SECRET not in result.out + result.err
     for name in ("out", "again"):
         for ending in ENDINGS:
             text = (folder / f"{name}.{ending}").read_text(encoding="utf-8")
@@ -306,32 +313,32 @@ def test_no_output_of_any_command_tells_of_a_sealed_answer(proctor: Proctor, one
             assert "t4" in text
 
 
-def test_reveal_writes_all_of_it(proctor: Proctor, one: str, folder: Path) -> None:
+def test_reveal_writes_held_out_texts_to_files(proctor: Proctor, one_held_out: str, folder: Path) -> None:
     files = [word for ending in ENDINGS for word in ("-o", f"out.{ending}")]
-    proctor("run", one, *SHUFFLED, "--target", "echo", "--reveal", "-q", *files)
+    proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "--reveal", "-q", *files)
     for ending in ENDINGS:
         proctor("runs", "export", "last", "--reveal", "-o", f"again.{ending}")
         for name in ("out", "again"):
             assert SECRET in (folder / f"{name}.{ending}").read_text(encoding="utf-8"), (name, ending)
 
 
-def test_reveal_shows_all_of_it(proctor: Proctor, one: str) -> None:
-    told = proctor("run", one, *SHUFFLED, "--target", "echo", "--reveal")
-    assert f"FAIL      t4  exact: The answer is '{SECRET}?'; expected 'not {SECRET}'." in told.out
+def test_reveal_shows_held_out_texts(proctor: Proctor, one_held_out: str) -> None:
+    result = proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "--reveal")
+    assert f"FAIL      t4  exact: The answer is '{SECRET}?'; expected 'not {SECRET}'." in result.out
     for words in ((), ("--failures",), ("--case", "t4"), ("--case", "t4", "--json")):
         assert SECRET in proctor("runs", "show", "last", "--reveal", *words).out
 
 
-def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one: str) -> None:
-    told = proctor("run", one, *SHUFFLED, "--target", "echo")
-    assert "FAIL      t4  hidden; use --reveal to show it\n" in told.out
+def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one_held_out: str) -> None:
+    result = proctor("run", one_held_out, *SHUFFLED, "--target", "echo")
+    assert "FAIL      t4  hidden; use --reveal to show it\n" in result.out
     for words in (("--failures",), ("--case", "t4")):
         out = proctor("runs", "show", "last", *words).out
         assert out.startswith("FAIL t4\n  score:     0.00\n  hidden:    ")
         assert "--reveal" in out
     (row,) = proctor("runs", "show", "last", "--case", "t4", "--json").json["trials"]
-    kept = {name: row[name] for name in ("case_id", "verdict", "score", "split", "sealed", "tags")}
-    assert kept == {
+    fields = {name: row[name] for name in ("case_id", "verdict", "score", "split", "sealed", "tags")}
+    assert fields == {
         "case_id": "t4",
         "verdict": "fail",
         "score": 0.0,
@@ -343,36 +350,34 @@ def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one: str)
     assert row["scores"][0]["reason"] is row["scores"][0]["details"] is None
 
 
-def test_numbers_and_gates_count_what_is_sealed(proctor: Proctor, one: str) -> None:
-    told = proctor("run", one, *SHUFFLED, "--target", "echo", "--min-pass-rate", "0.9", "--json")
-    assert (told.code, told.run["passed"], told.run["failed"]) == (1, 4, 1)
-    assert told.run["splits"]["holdout"]["failed"] == told.run["by_tag"]["kept"]["failed"] == 1
+def test_numbers_and_gates_count_what_is_sealed(proctor: Proctor, one_held_out: str) -> None:
+    result = proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "--min-pass-rate", "0.9", "--json")
+    assert (result.code, result.run["passed"], result.run["failed"]) == (1, 4, 1)
+    assert result.run["splits"]["holdout"]["failed"] == result.run["by_tag"]["kept"]["failed"] == 1
 
 
-def test_dev_cases_are_shown_as_ever(proctor: Proctor, birds: str) -> None:
+def test_dev_cases_are_shown_in_full(proctor: Proctor, birds: str) -> None:
     proctor("run", birds, "--target", "echo", "--split", "dev", "-q", "-o", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["sealed"], SECRET in row["output"]["text"]) for row in rows] == [(False, True)] * 8
 
 
-def test_what_went_wrong_behind_the_seal_can_be_asked_again(
-    proctor: Proctor, one: str, script: Proctor
-) -> None:
+def test_errors_of_sealed_cases_can_be_retried(proctor: Proctor, one_held_out: str, script: Proctor) -> None:
     target = script(t0="x", t1="x", t2="x", t3="x")
-    assert proctor("run", one, *SHUFFLED, "--target", target, "-q").code == 3
+    assert proctor("run", one_held_out, *SHUFFLED, "--target", target, "-q").code == 3
     run_id = proctor("runs", "show", "last", "--json").run["run"]
     (Path(target.removeprefix("scripted:"))).write_text(json.dumps({"t4": f"not {SECRET}"}), encoding="utf-8")
     again = proctor("run", "--retry-errors", run_id, "--json")
     assert (again.code, again.run["reused"], again.run["asked"], again.run["passed"]) == (0, 4, 1, 5)
 
 
-def test_answers_behind_the_seal_can_be_graded_again_and_stay_behind_it(
-    proctor: Proctor, one: str, suite: Proctor
+def test_sealed_answers_can_be_graded_again_and_stay_sealed(
+    proctor: Proctor, one_held_out: str, suite: Proctor
 ) -> None:
-    proctor("run", one, *SHUFFLED, "--target", "echo", "-q")
-    told = proctor("regrade", "last")
-    assert "FAIL      t4  hidden; use --reveal to show it" in told.out
-    assert SECRET not in told.out + told.err
+    proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "-q")
+    result = proctor("regrade", "last")
+    assert "FAIL      t4  hidden; use --reveal to show it" in result.out
+    assert SECRET not in result.out + result.err
 
 
 # --- looks -------------------------------------------------------------------------------------------------
@@ -406,7 +411,7 @@ def test_a_command_that_shows_a_stored_run_is_one_look(
     proctor: Proctor, birds: str, looks: Callable[[], list[str]]
 ) -> None:
     proctor("run", birds, "--target", "echo", "-q")
-    shown: dict[tuple[str, ...], list[str]] = {
+    looks_by_command: dict[tuple[str, ...], list[str]] = {
         ("show", "last"): ["rate"],
         ("show", "last", "--json"): ["rate"],
         ("show", "last", "--reveal"): ["rate", "reveal"],
@@ -418,7 +423,7 @@ def test_a_command_that_shows_a_stored_run_is_one_look(
         ("list",): [],
         ("tag", "last", "t"): [],
     }
-    for words, kinds in shown.items():
+    for words, kinds in looks_by_command.items():
         before = looks()
         proctor("runs", *words)
         assert looks() == before + kinds, words
@@ -432,16 +437,16 @@ def test_a_list_of_runs_counts_no_look_and_has_no_rate_of_holdout_cases_alone(
     rows = [line.split()[1:4] for line in proctor("runs", "list").out.splitlines()[1:]]
     assert [row[1] for row in rows] == ["5/8", "sealed/2", "5/10"]
     assert rows[1] == ["finished", "sealed/2", "–"]
-    told = proctor("runs", "list", "--json").json["runs"]
-    rates = [(one["sealed"], one["total"], one["passed"], one["failed"], one["pass_rate"]) for one in told]
+    runs = proctor("runs", "list", "--json").json["runs"]
+    rates = [(run["sealed"], run["total"], run["passed"], run["failed"], run["pass_rate"]) for run in runs]
     assert rates == [(False, 8, 5, 3, 0.625), (True, 2, None, None, None), (False, 10, 5, 5, 0.5)]
     assert looks() == []
 
 
 def test_one_case_is_a_look_only_when_it_is_held_out_and_revealed(
-    proctor: Proctor, one: str, looks: Callable[[], list[str]]
+    proctor: Proctor, one_held_out: str, looks: Callable[[], list[str]]
 ) -> None:
-    proctor("run", one, *SHUFFLED, "--target", "echo", "-q")
+    proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "-q")
     for words in (("--case", "t4"), ("--case", "t0"), ("--case", "t0", "--reveal")):
         proctor("runs", "show", "last", *words)
         assert looks() == []
@@ -477,8 +482,8 @@ def test_looks_are_counted_over_all_runs_of_a_version_and_told_from_the_second_o
     proctor: Proctor, birds: str, suite: Proctor
 ) -> None:
     assert "Look" not in proctor("run", birds, "--target", "echo").out
-    told = proctor("run", birds, "--target", "echo", "--target", "mock").out
-    assert told.count("Holdout accessed 2 times.") == told.count("Holdout accessed 3 times.") == 1
+    result = proctor("run", birds, "--target", "echo", "--target", "mock").out
+    assert result.count("Holdout accessed 2 times.") == result.count("Holdout accessed 3 times.") == 1
     assert proctor("runs", "show", "last", "--json").run["looks"] == 4
     assert "Holdout accessed 5 times." in proctor("runs", "show", "last").out
     assert proctor("run", birds, "--target", "echo", "--split", "dev", "--json").run["looks"] == 5
@@ -496,8 +501,8 @@ def test_a_warning_stands_below_the_table_and_in_the_json(
     proctor: Proctor, suite: Proctor, script: Proctor
 ) -> None:
     name = suite(*((f"t{n}", f"q{n}", "x") for n in range(40)))
-    held = held_out(proctor, name)
-    target = script(rules={f"t{n}": "no" if f"t{n}" in held else "x" for n in range(40)})
+    held_out_ids = held_out(proctor, name)
+    target = script(rules={f"t{n}": "no" if f"t{n}" in held_out_ids else "x" for n in range(40)})
     lines = proctor("run", name, "--target", target).out.splitlines()
     assert lines[7] == RULE
     assert lines[9].startswith("Warning: the holdout is further below dev than chance explains")

@@ -1,4 +1,4 @@
-"""Two hundred hostile texts through every command and every report, read by code that is not Proctor's."""
+"""Two hundred hostile texts in every command and every report, checked by other software's readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from support.hostile_texts import (
 pytestmark = pytest.mark.fuzz
 
 NAME = f"\x1b]0;own\x07[x](http://{EVIL}) <b>\u202e=1+1|\n{FORGED} @{EVIL} ::error::"
-"""A text where only one fits: as the name of a suite, of a file, or of what is not there."""
+"""A text for places with room for one: a name of a suite, a file, or a missing thing."""
 FILE = f"\x1b[2J\u202e[x](www.{EVIL})\n{FORGED} ::error::"
 
 
@@ -258,17 +258,19 @@ COMMAND_LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     "init": (("init", f"{FILE} folder"),),
     "schema": (("schema", NAME), ("schema", "config", "-o", f"{FILE}.schema.json")),
 }
-"""What each command is called with; words of digits stand for the runs of this test, in their order."""
-REFUSED = ("wrong.jsonl", "labels", "agentv", "agentv/", "ai_tester", "new")
-"""Words of lines that are refused; all others must show something."""
+"""The arguments of each command; a number stands for the run with that number in this test."""
+REFUSED_WORDS = ("wrong.jsonl", "labels", "agentv", "agentv/", "ai_tester", "new")
+"""Words of commands that fail; every other command must print a hostile text."""
 
 
 # --- who reads it ------------------------------------------------------------------------------------------
 
 
 def xml_faults(text: str) -> list[str]:
-    """The same of XML, which must parse."""
-    faults = [f"an element {one.tag}" for one in ET.fromstring(text).iter() if "evil" in str(one.tag)]
+    """Elements and characters in XML, which must parse, that act on the reader."""
+    faults = [
+        f"an element {element.tag}" for element in ET.fromstring(text).iter() if "evil" in str(element.tag)
+    ]
     return [*faults, *raw_characters(text)]
 
 
@@ -282,13 +284,13 @@ def csv_faults(text: str) -> Iterator[str]:
 
 
 def json_faults(text: str) -> list[str]:
-    """What a terminal would act on in JSON or JSON Lines, which must parse."""
+    """Control characters in JSON, which must parse."""
     json.loads(text)
     return list(terminal_faults(text))
 
 
 def json_lines_faults(text: str) -> list[str]:
-    """The same of each line."""
+    """Like `json_faults`, for each line."""
     return [fault for line in text.split("\n")[:-1] for fault in json_faults(line)]
 
 
@@ -302,7 +304,7 @@ CHECKS: dict[str, Callable[[str], Any]] = {
     ".svg": xml_faults,
     ".xml": xml_faults,
 }
-"""Who reads a file of each ending."""
+"""The check for files with each ending."""
 
 
 # --- the tests ---------------------------------------------------------------------------------------------
@@ -318,25 +320,28 @@ def test_every_command_has_hostile_words_and_every_report_a_reader() -> None:
 def test_no_text_acts_on_who_sees_it(proctor: Proctor, folder: Path) -> None:
     pytest.importorskip("vl_convert")
     _write_inputs(folder)
-    given = {path.name for path in folder.iterdir()}
+    input_names = {path.name for path in folder.iterdir()}
     faults: dict[str, None] = {}
     runs: list[str] = []
     for command in ("keys", *COMMAND_LINES):
         for words in COMMAND_LINES[command]:
-            told = proctor(
+            result = proctor(
                 *(runs[int(word)] if word.isdigit() and len(word) == 1 else word for word in words)
             )
-            if "--json" in words and told.out:
-                json.loads(told.out)
-            shown = " ".join(word if word.isprintable() else "HOSTILE" for word in words)
-            assert told.code != 4 or "HOSTILE" in shown or {*REFUSED} & {*words}, (shown, told)
-            exact = command == "convert" and told.code == 0  # data on stdout that is no terminal
-            for text in (told.err, *([] if exact else [told.out])):
-                faults |= dict.fromkeys(f"{shown}: {fault}" for fault in terminal_faults(text))
+            if "--json" in words and result.out:
+                json.loads(result.out)
+            command_line = " ".join(word if word.isprintable() else "HOSTILE" for word in words)
+            assert result.code != 4 or "HOSTILE" in command_line or {*REFUSED_WORDS} & {*words}, (
+                command_line,
+                result,
+            )
+            exact = command == "convert" and result.code == 0  # data on stdout that is no terminal
+            for text in (result.err, *([] if exact else [result.out])):
+                faults |= dict.fromkeys(f"{command_line}: {fault}" for fault in terminal_faults(text))
             if command == "run" and len(runs) < 3:
                 runs.append(json.loads(proctor("runs", "list", "--json", "--limit", 1).out)["runs"][0]["run"])
     for path in folder.iterdir():
-        if path.name not in given and path.suffix in CHECKS and not path.name.startswith(FILE):
+        if path.name not in input_names and path.suffix in CHECKS and not path.name.startswith(FILE):
             text = path.read_bytes().decode("utf-8", "strict" if path.suffix != ".parquet" else "replace")
             faults |= dict.fromkeys(f"{path.name}: {fault}" for fault in CHECKS[path.suffix](text))
     assert not list(faults)
@@ -348,11 +353,11 @@ def test_data_stay_exact(proctor: Proctor, folder: Path) -> None:
     proctor("runs", "export", "last", "-o", "all.jsonl", "--reveal")
     lines = (folder / "all.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     assert [json.loads(line)["case_id"] for line in lines] == list(HOSTILE_TEXTS)
-    shown = proctor("runs", "show", "last", "--case", "*", "--reveal", "--json").json["trials"]
-    assert [trial["case_id"] for trial in shown] == list(HOSTILE_TEXTS)
+    trials = proctor("runs", "show", "last", "--case", "*", "--reveal", "--json").json["trials"]
+    assert [trial["case_id"] for trial in trials] == list(HOSTILE_TEXTS)
 
 
-def test_colour_is_only_ever_our_own(folder: Path) -> None:
+def test_colours_never_come_from_hostile_texts(folder: Path) -> None:
     from rich.console import Console
 
     from proctor.cli.colours import THEME, print_coloured
@@ -361,7 +366,7 @@ def test_colour_is_only_ever_our_own(folder: Path) -> None:
     print_coloured(
         HOSTILE_TEXTS, Console(file=screen, force_terminal=True, theme=THEME, color_system="standard")
     )
-    shown = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
-    assert terminal_faults(shown) == []
-    assert "💣" not in shown
-    assert "[bold red]" in shown
+    text = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
+    assert terminal_faults(text) == []
+    assert "💣" not in text
+    assert "[bold red]" in text

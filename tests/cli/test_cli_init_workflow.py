@@ -31,7 +31,7 @@ if "--jq" in words:
     filter = words[words.index("--jq") + 1]
     subprocess.run(["jq", "-r", filter, "comments.json"], check=True)
 """
-"""A `gh` that writes down its calls, lists the comments of a file, and may have a token that only reads."""
+"""A `gh` that records its calls, lists comments from a file, and can have a read-only token."""
 
 OWN = {"id": 7, "user": {"login": "github-actions[bot]"}, "body": "<!-- proctor -->\nthe last report"}
 FOREIGN = [
@@ -55,8 +55,8 @@ def test_only_the_job_that_posts_may_write_and_only_comments(workflow: dict[str,
         "evaluate": {"contents": "read"},
         "comment": {"pull-requests": "write"},
     }
-    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
-    assert all(action.startswith("actions/") for action in used)
+    actions = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert all(action.startswith("actions/") for action in actions)
     assert not any("checkout" in step.get("uses", "") for step in jobs["comment"]["steps"])
     assert jobs["evaluate"]["steps"][0]["with"] == {"persist-credentials": False}
 
@@ -88,7 +88,7 @@ def test_no_value_of_the_event_becomes_part_of_a_script(workflow: dict[str, Any]
 
 @pytest.fixture
 def post(workflow: dict[str, Any], folder: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Runs the script of the comment as GitHub does; returns the calls of `gh`."""
+    """Runs the script that posts the comment as GitHub does; returns the calls of `gh`."""
     if sys.platform == "win32" or not all(map(shutil.which, ("bash", "jq", "iconv"))):
         pytest.skip("bash, jq or iconv is missing")
     (script,) = [step["run"] for step in workflow["jobs"]["comment"]["steps"] if "run" in step]
@@ -107,7 +107,7 @@ def post(workflow: dict[str, Any], folder: Path) -> Callable[..., list[dict[str,
             "PULL_REQUEST": "3",
             "RUN": "https://github.com/ana/birds/actions/runs/1",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-e", "script.sh"],
             env=environ,
             capture_output=True,
@@ -115,8 +115,8 @@ def post(workflow: dict[str, Any], folder: Path) -> Callable[..., list[dict[str,
             timeout=PATIENCE_S,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        (folder / "out.txt").write_text(done.stdout, encoding="utf-8")
+        assert process.returncode == 0, process.stderr
+        (folder / "out.txt").write_text(process.stdout, encoding="utf-8")
         if not Path("calls.jsonl").exists():
             return []
         return [json.loads(line) for line in Path("calls.jsonl").read_text(encoding="utf-8").splitlines()]

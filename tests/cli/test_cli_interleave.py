@@ -27,14 +27,14 @@ CASES = 8
 
 
 class Desk:
-    """What was asked of a server, which waits at a question if a test wants that."""
+    """The requests to a server, which a test can make wait."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.lock = Lock()
         self.url = ""
         self.hold_at: int | None = None
-        """The server answers no further request once it has had so many."""
+        """The server answers only this many requests."""
 
     def targets(self, *models: str) -> list[str]:
         return [f"--target=openai:{model}@{self.url}/{model}/v1" for model in models]
@@ -42,22 +42,24 @@ class Desk:
 
 @pytest.fixture
 def desk() -> Iterator[Desk]:
-    made = Desk()
+    server_desk = Desk()
 
     class Handler(JsonHandler):
         def handle_json(self, body: Any) -> None:
             question = body["messages"][-1]["content"]
-            with made.lock:
-                made.asked.append((body["model"], question))
-                held = made.hold_at is not None and len(made.asked) > made.hold_at
-            if held:
-                wait_until(lambda: made.hold_at is None)
+            with server_desk.lock:
+                server_desk.requests.append((body["model"], question))
+                must_wait = (
+                    server_desk.hold_at is not None and len(server_desk.requests) > server_desk.hold_at
+                )
+            if must_wait:
+                wait_until(lambda: server_desk.hold_at is None)
             self.send_json({"choices": [{"message": {"role": "assistant", "content": question}}]})
 
     with serve_in_thread(Handler) as server:
-        made.url = f"http://127.0.0.1:{server.server_port}"
-        yield made
-        made.hold_at = None
+        server_desk.url = f"http://127.0.0.1:{server.server_port}"
+        yield server_desk
+        server_desk.hold_at = None
 
 
 @pytest.fixture
@@ -76,40 +78,40 @@ def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
 ) -> None:
     words = ("run", path, *desk.targets("a", "b"), "--interleave", "--concurrency", 1)
     assert [run["passed"] for run in proctor(*words, "--json").json["runs"]] == [CASES, CASES]
-    assert desk.asked == in_turns()
+    assert desk.requests == in_turns()
     latency = proctor("compare", "last", "--json").json["comparisons"][0]["latency_ms"]
     assert (latency["interleaved"], latency["cases"], latency["out_of_turn"]) == (True, CASES, 0)
     assert "over 8 cases, interleaved" in proctor("compare", "last").out
     assert list(describe_settings(Settings(interleave=True))) == ["32 concurrent", "interleaved"]
 
 
-def test_proctor_toml_may_want_it_and_the_command_line_may_not(
+def test_proctor_toml_can_interleave_and_a_flag_can_turn_it_off(
     proctor: Proctor, desk: Desk, path: str, folder: Path
 ) -> None:
     (folder / "proctor.toml").write_text("interleave = true\nconcurrency = 1\n", encoding="utf-8")
     proctor("run", path, *desk.targets("a", "b"))
-    assert desk.asked == in_turns()
-    desk.asked.clear()
+    assert desk.requests == in_turns()
+    desk.requests.clear()
     proctor("run", path, *desk.targets("a", "b"), "--no-interleave")
-    assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
+    assert [model for model, _ in desk.requests] == ["a"] * CASES + ["b"] * CASES
     assert proctor("run", path, *desk.targets("a")).code == 0
 
 
 def test_one_target_is_refused_before_it_is_asked(proctor: Proctor, desk: Desk, path: str) -> None:
-    told = proctor("run", path, *desk.targets("a"), "--interleave")
-    assert (told.code, desk.asked) == (4, [])
-    assert "--interleave needs several runs, but there is only one, on 'openai:a@" in told.err
+    result = proctor("run", path, *desk.targets("a"), "--interleave")
+    assert (result.code, desk.requests) == (4, [])
+    assert "--interleave needs several runs, but there is only one, on 'openai:a@" in result.err
 
 
 def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, path: str) -> None:
     command = ["run", path, *desk.targets("a", "b"), "--interleave", "--cache"]
     proctor("run", path, *desk.targets("a"), "--cache", "--limit", 5)
-    told = proctor(*command)
-    assert "5 answers came from the cache, 3 did not: 3 never sent before." in told.err
-    assert "0 answers came from the cache, 8 did not: " in told.err
-    assert "of 3 answers; 5 from the cache or reused are left out" in told.out
-    compared = proctor("compare", "last").out
-    assert "over 3 cases, interleaved; 5 pairs with an answer from the cache or another run" in compared
+    result = proctor(*command)
+    assert "5 answers came from the cache, 3 did not: 3 never sent before." in result.err
+    assert "0 answers came from the cache, 8 did not: " in result.err
+    assert "of 3 answers; 5 from the cache or reused are left out" in result.out
+    report = proctor("compare", "last").out
+    assert "over 3 cases, interleaved; 5 pairs with an answer from the cache or another run" in report
 
 
 @pytest.mark.slow
@@ -117,11 +119,11 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     proctor: Proctor, start: Callable[..., subprocess.Popen[str]], desk: Desk, path: str
 ) -> None:
     desk.hold_at = 5
-    begun = start("run", path, *desk.targets("a", "b"), "--interleave", "--concurrency", 1)
-    wait_until(lambda: len(desk.asked) == 6)
-    begun.send_signal(signal.SIGINT)
-    out, err = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == 2, out + err
+    process = start("run", path, *desk.targets("a", "b"), "--interleave", "--concurrency", 1)
+    wait_until(lambda: len(desk.requests) == 6)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2, out + err
     (command,) = re.findall(r"Continue with: proctor (run --resume=\S+)", err)
     assert len(re.findall(r"Stopped: [23] of 8 trials are stored\.", err)) == 2
     assert "trials are stored. The same command resumes this run." in err
@@ -129,8 +131,8 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     again = proctor(*command.split(), "--json")
     assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2
     assert "is resumed too, because the runs are interleaved." in again.err
-    assert set(desk.asked) == set(in_turns())
-    questions = [question for _, question in desk.asked]
+    assert set(desk.requests) == set(in_turns())
+    questions = [question for _, question in desk.requests]
     assert questions == sorted(questions)
 
 
@@ -171,9 +173,9 @@ def test_runs_in_turns_stop_when_each_knows_enough(proctor: Proctor, folder: Pat
     with serve_in_thread(Handler) as server:
         url = f"http://127.0.0.1:{server.server_port}/v1"
         targets = [f"--target=openai:{model}@{url}" for model in "ab"]
-        told = proctor("run", "s.jsonl", *targets, *gate, "--interleave", "--json")
-        assert told.code == 0, told.err
-        first, second = told.json["runs"]
+        result = proctor("run", "s.jsonl", *targets, *gate, "--interleave", "--json")
+        assert result.code == 0, result.err
+        first, second = result.json["runs"]
         alone = proctor("run", "s.jsonl", targets[0], *gate, "--json").run
     for run in (first, second):
         assert (run["status"], run["early_stop"]["reason"]) == ("finished", "shown")

@@ -19,15 +19,15 @@ from support.waiting import PATIENCE_S
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 FIRST_MODULE = "proctor.cli"
-"""The first that is imported where signals have been taken over."""
+"""The first module that is imported after the signal handlers are set."""
 
 TRIES = 21
-"""So many a command, from its first module to its end."""
+"""The number of signals per command, spread over its imports."""
 
 SUITE = json.dumps({"proctor": 1, "name": "one"}) + "\n" + json.dumps({"id": "a", "input": "a"}) + "\n"
 
 
-class Ended(NamedTuple):
+class ExitState(NamedTuple):
     """How a process ended, without the lines of the modules that it imported."""
 
     code: int
@@ -36,15 +36,15 @@ class Ended(NamedTuple):
     modules: int
 
 
-def end(
+def run_with_signal(
     folder: Path,
     command: list[str],
     *,
     after: int | None = None,
     number: signal.Signals = signal.SIGINT,
     program: tuple[str, ...] = (sys.executable, "-m", "proctor"),
-) -> Ended:
-    """Run a command, and send a signal as soon as it has imported so many modules."""
+) -> ExitState:
+    """Runs a command, and sends it a signal when it has imported `after` modules."""
     modules = -1
     err = []
     with subprocess.Popen(
@@ -65,7 +65,7 @@ def end(
                 modules += 1
                 if modules == after:
                     process.send_signal(number)
-        return Ended(process.wait(PATIENCE_S), process.stdout.read(), err, modules)
+        return ExitState(process.wait(PATIENCE_S), process.stdout.read(), err, modules)
 
 
 def run_program(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -87,27 +87,27 @@ def run_program(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 )
 def test_a_signal_at_any_moment_ends_a_command_with_one_sentence(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "one.jsonl").write_text(SUITE, encoding="utf-8")
-    undisturbed = end(tmp_path, command)
+    undisturbed = run_with_signal(tmp_path, command)
     assert undisturbed.modules > 0
     for i in range(TRIES):
         after = i * undisturbed.modules // (TRIES - 1)
         number = (signal.SIGINT, signal.SIGTERM)[i % 2]
-        ended = end(tmp_path, command, after=after, number=number)
-        where = f"{number.name} after {after} of {undisturbed.modules} modules: {ended}"
-        err = [line for line in ended.err if "warning: Stopping: " not in line]  # a run was under way
-        if ended.code == 2:
-            *own, sentence = err  # its own lines first, if they were written already
+        state = run_with_signal(tmp_path, command, after=after, number=number)
+        where = f"{number.name} after {after} of {undisturbed.modules} modules: {state}"
+        err = [line for line in state.err if "warning: Stopping: " not in line]  # a run was in progress
+        if state.code == 2:
+            *own, sentence = err  # lines that the command printed before the signal
             assert own == undisturbed.err[: len(own)], where
             assert sentence.startswith(("Interrupted.", "Stopped: ")), where
         else:
-            assert (ended.code, err) == (undisturbed.code, undisturbed.err), where
+            assert (state.code, err) == (undisturbed.code, undisturbed.err), where
 
 
 def test_an_interrupted_command_still_prints_its_json(tmp_path: Path) -> None:
-    ended = end(tmp_path, ["validate", "one.jsonl", "--json"], after=1)
-    assert ended.code == 2
-    assert ended.err == ["Interrupted.\n"]
-    assert json.loads(ended.out) == {
+    state = run_with_signal(tmp_path, ["validate", "one.jsonl", "--json"], after=1)
+    assert state.code == 2
+    assert state.err == ["Interrupted.\n"]
+    assert json.loads(state.out) == {
         "files": [],
         "errors": [_make_problem_row("Interrupted.")],
         "exit_code": 2,
@@ -124,12 +124,12 @@ def test_the_json_of_an_interrupted_command_has_its_lists(command: str) -> None:
 @pytest.mark.slow
 def test_a_command_that_was_started_to_ignore_a_signal_does(tmp_path: Path) -> None:
     program = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-m", "proctor")
-    ended = end(tmp_path, ["--version"], after=1, program=program)
-    assert (ended.code, ended.err) == (0, [])
+    state = run_with_signal(tmp_path, ["--version"], after=1, program=program)
+    assert (state.code, state.err) == (0, [])
 
 
 def test_a_signal_that_hits_a_destructor_is_not_lost(tmp_path: Path) -> None:
-    ended = run_program(
+    process = run_program(
         "import os, signal, sys, time\n"
         "from proctor.cli import interrupts\n"
         "class Resource:\n"
@@ -142,7 +142,7 @@ def test_a_signal_that_hits_a_destructor_is_not_lost(tmp_path: Path) -> None:
         "except KeyboardInterrupt: sys.exit(2)\n",
         tmp_path,
     )
-    assert (ended.returncode, ended.stderr) == (2, "")
+    assert (process.returncode, process.stderr) == (2, "")
 
 
 AT_SHUTDOWN = """
@@ -151,7 +151,7 @@ def send(): os.kill(os.getpid(), signal.{number})
 def wait():
     threading.main_thread().join()  # returns when the interpreter has begun to shut down
     {then}
-atexit.register(send)  # called after all that Proctor registers
+atexit.register(send)  # called after Proctor's own handlers
 threading.Thread(target=wait).start()
 from proctor.__main__ import main
 sys.argv = ["proctor", "runs", "list"]
@@ -165,16 +165,16 @@ main()
 )
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_does_not_change_an_exit_code_that_is_known(tmp_path: Path, number: str, then: str) -> None:
-    ended = run_program(AT_SHUTDOWN.format(number=number, then=then), tmp_path)
-    assert ended.returncode == 4
-    assert "There is no store" in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    process = run_program(AT_SHUTDOWN.format(number=number, then=then), tmp_path)
+    assert process.returncode == 4
+    assert "There is no store" in process.stderr
+    assert len(process.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
 def test_a_loop_that_cannot_be_closed_after_an_interrupt_is_no_bug(tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_text(SUITE, encoding="utf-8")
-    ended = run_program(
+    process = run_program(
         "import asyncio, sys\n"
         "from proctor.cli import run_and_report as running\n"
         "from proctor.__main__ import main\n"
@@ -185,12 +185,12 @@ def test_a_loop_that_cannot_be_closed_after_an_interrupt_is_no_bug(tmp_path: Pat
         "main()\n",
         tmp_path,
     )
-    assert (ended.returncode, ended.stderr) == (2, "Interrupted.\n")
+    assert (process.returncode, process.stderr) == (2, "Interrupted.\n")
 
 
 @pytest.mark.slow
 def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Path) -> None:
-    ended = run_program(
+    process = run_program(
         "import asyncio, os, signal, sys, time\n"
         "from proctor.cli import run_and_report as running\n"
         "async def main(): running.watch_signals(asyncio.get_running_loop(), lambda: None)\n"
@@ -201,16 +201,16 @@ def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Pat
         "except KeyboardInterrupt: sys.exit(2)\n",
         tmp_path,
     )
-    assert (ended.returncode, ended.stderr) == (2, "")
+    assert (process.returncode, process.stderr) == (2, "")
 
 
 @pytest.mark.slow
 def test_an_interrupt_within_exec_does_not_change_how_the_process_ends(tmp_path: Path) -> None:
-    """Python ends itself by the signal then, though the interrupt was caught; `namedtuple` uses `exec`."""
+    """Python ends by the signal after an interrupt in `exec`, even a caught one; `namedtuple` uses `exec`."""
     (tmp_path / "t.py").write_text("exec('raise KeyboardInterrupt')\n", encoding="utf-8")
     (tmp_path / "s.jsonl").write_text(
         '{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n', encoding="utf-8"
     )
     command = [sys.executable, "-m", "proctor", "run", "s.jsonl", "--target", "function:t.py:f"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.strip()) == (2, "Interrupted.")
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr.strip()) == (2, "Interrupted.")

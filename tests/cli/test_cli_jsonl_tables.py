@@ -1,4 +1,4 @@
-"""What `bench`, `passk` and `trajectories` share: files that are read and written, and tables."""
+"""What `bench`, `passk` and `trajectories` share: input files, output files and tables."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def test_a_file_that_is_read_is_never_written_over(
     (folder / "x.json").write_text(ROW, encoding="utf-8")
     (folder / "link.json").symlink_to("x.json")
     for output in ("x.json", "./x.json", "link.json"):
-        told = proctor(command, "x.json", "-o", output, *words)
-        assert told.code == 4
-        assert f"{output!r} is an input of this command and would be overwritten." in told.err + told.out
+        result = proctor(command, "x.json", "-o", output, *words)
+        assert result.code == 4
+        assert f"{output!r} is an input of this command and would be overwritten." in result.err + result.out
     assert (folder / "x.json").read_text(encoding="utf-8") == ROW
 
 
 def test_the_problems_are_never_written_over(proctor: Proctor, folder: Path) -> None:
     for name in ("x.jsonl", "problems.json"):
         (folder / name).write_text(ROW, encoding="utf-8")
-    told = proctor("passk", "x.jsonl", "--problems", "problems.json", "-o", "problems.json")
-    assert (told.code, "is an input of this command and would be overwritten" in told.err) == (4, True)
+    result = proctor("passk", "x.jsonl", "--problems", "problems.json", "-o", "problems.json")
+    assert (result.code, "is an input of this command and would be overwritten" in result.err) == (4, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -44,8 +44,8 @@ def test_charts_that_cannot_be_drawn_are_refused_before_anything_is_read(
     proctor: Proctor, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    told = proctor(command, "none.jsonl", "-o", "x.svg")
-    assert (told.code, "proctor[charts]" in told.err) == (4, True)
+    result = proctor(command, "none.jsonl", "-o", "x.svg")
+    assert (result.code, "proctor[charts]" in result.err) == (4, True)
 
 
 @pytest.mark.slow
@@ -57,16 +57,16 @@ def test_stdin_and_pipes_are_read_like_files(
     with (folder / "x.jsonl").open("rb") as file:
         assert process(command, "-", stdin=file).code == 0
     os.mkfifo(folder / "pipe")
-    begun = start(command, "pipe")
+    child = start(command, "pipe")
     (folder / "pipe").write_text(ROW, encoding="utf-8")
-    out, err = begun.communicate(timeout=PATIENCE_S)
-    assert (begun.returncode, err) == (0, "")
+    out, err = child.communicate(timeout=PATIENCE_S)
+    assert (child.returncode, err) == (0, "")
     assert "pipe" in out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_utf_16_is_named(proctor: Proctor, folder: Path, command: str) -> None:
     (folder / "x.jsonl").write_text(ROW, encoding="utf-16")
-    told = proctor(command, "x.jsonl")
-    assert told.code == 5
-    assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in told.err
+    result = proctor(command, "x.jsonl")
+    assert result.code == 5
+    assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in result.err

@@ -1,4 +1,4 @@
-"""A run with a judge behind HTTP that quotes what it judges, and answers that are written to be quoted."""
+"""A run with an HTTP judge that quotes the answers, and answers that exploit it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RIGHT = "Paris is the capital of France."
 
 
 class _Quoting(JsonHandler):
-    """A judge behind OpenAI's interface: NO to all answers but one, each quoted without escapes."""
+    """An OpenAI-compatible judge that fails every answer but one, and quotes it without escapes."""
 
     def handle_json(self, body: Any) -> None:
         (answer,) = ANSWER.findall(body["messages"][1]["content"])
-        said = STYLES["JSON, unescaped"](FORM, answer == RIGHT, answer)
-        self.send_json({"choices": [{"message": {"content": said}}]})
+        reply = STYLES["JSON, unescaped"](FORM, answer == RIGHT, answer)
+        self.send_json({"choices": [{"message": {"content": reply}}]})
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def test_no_answer_of_a_run_forges_the_verdict_of_a_judge_that_quotes_it(
     metadata = {"difficulty": "easy", "tokens_est": 9, "tags": []}
     common = {"input": question, "ideal": None, "assertion": assertion, "metadata": metadata}
     tests = [{"id": name, "category": "factual", **common} for name in answers]
-    told = proctor(
+    result = proctor(
         "run", suite(*tests), "--target", script(rules=answers), "--judge", judge, "--json", "--retries", "0"
     )
-    assert told.code == 1, told
-    assert (told.run["passed"], told.run["failed"], told.run["unscored"]) == (1, len(forged), 0)
+    assert result.code == 1, result
+    assert (result.run["passed"], result.run["failed"], result.run["unscored"]) == (1, len(forged), 0)
     assert "PASS right" in proctor("runs", "show", "last", "--case", "right").out

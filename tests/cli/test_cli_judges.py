@@ -1,4 +1,4 @@
-"""Judges on the command line: who judges, what is kept of it, and what a judge that fails costs."""
+"""Judges on the command line: which judge is used, what the store has of it, and judges that fail."""
 
 from __future__ import annotations
 
@@ -66,25 +66,25 @@ def test_a_scripted_judge_decides_and_what_cannot_be_read_is_3(
 ) -> None:
     judge = script(rules={"*": reply})
     words = ("run", asked_yes_or_no, "--target", "echo", "--judge", judge, "-o", "out.jsonl", "--json")
-    told = proctor(*words)
-    assert told.code == code
-    assert told.run["judges"] == [judge]
+    result = proctor(*words)
+    assert result.code == code
+    assert result.run["judges"] == [judge]
     (score,) = _scores(folder)
     assert score["judgments"][0].get("raw", "") == reply
     assert len(score["judgments"]) == (3 if code == 3 else 1)
-    assert told.err == ""
+    assert result.err == ""
 
 
 def test_without_a_judge_the_target_judges_itself_with_a_warning(
     proctor: Proctor, judged: str, script: Proctor
 ) -> None:
     target = script(rules={"*": '{"score": 5, "reason": "I am good"}'})
-    told = proctor("run", judged, "--target", target, "--json")
-    assert told.code == 0
-    assert told.run["judges"] == [target]
-    assert "judges its own answers" in told.err
-    assert any("judges its own answers" in warning for warning in told.run["warnings"])
-    assert told.err.count("\n") == 1
+    result = proctor("run", judged, "--target", target, "--json")
+    assert result.code == 0
+    assert result.run["judges"] == [target]
+    assert "judges its own answers" in result.err
+    assert any("judges its own answers" in warning for warning in result.run["warnings"])
+    assert result.err.count("\n") == 1
 
 
 OWN = """\
@@ -111,10 +111,10 @@ def test_a_composite_of_which_one_member_names_its_judge_warns_for_the_others(
         f"[{{type: composite, aggregator: {{type: weighted_average}}, assertions: {members}}}]}}]"
     )
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
-    for named, warned in (("", True), (", target: other", False)):
-        (folder / "both.eval.yaml").write_text(test.replace(" TARGET", named), encoding="utf-8")
-        told = proctor("run", "both.eval.yaml", "--target", "first")
-        assert ("first judges its own answers" in told.err) is warned
+    for target_field, warned in (("", True), (", target: other", False)):
+        (folder / "both.eval.yaml").write_text(test.replace(" TARGET", target_field), encoding="utf-8")
+        result = proctor("run", "both.eval.yaml", "--target", "first")
+        assert ("first judges its own answers" in result.err) is warned
 
 
 NEEDS_A_KEY = """\
@@ -138,9 +138,9 @@ def test_the_judge_of_a_target_needs_its_key_only_where_it_is_asked(
     test = f"tests: [{{id: a, criteria: It is kind., input: hello, assertions: [{assertion}]}}]"
     (folder / "plain.eval.yaml").write_text(test, encoding="utf-8")
     (folder / "targets.yaml").write_text(NEEDS_A_KEY, encoding="utf-8")
-    told = proctor("run", "plain.eval.yaml", *words)
-    assert told.code == code
-    assert ("NO_SUCH_KEY" in told.err) == (code == 4)
+    result = proctor("run", "plain.eval.yaml", *words)
+    assert result.code == code
+    assert ("NO_SUCH_KEY" in result.err) == (code == 4)
 
 
 @pytest.mark.parametrize(
@@ -152,23 +152,23 @@ def test_every_target_that_judges_its_own_answers_is_named_once(
 ) -> None:
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     (folder / "own.eval.yaml").write_text(OWN.replace("ASSERTION", assertion), encoding="utf-8")
-    told = proctor("run", "own.eval.yaml", "--target", "first", "--target", "second", "--json")
+    result = proctor("run", "own.eval.yaml", "--target", "first", "--target", "second", "--json")
     warnings = [
         warning
-        for run in told.json["runs"]
+        for run in result.json["runs"]
         for warning in run["warnings"]
         if "favour their own answers" in warning
     ]
     assert [warning.split("Without --judge, ")[1].split()[0] for warning in warnings] == alone
-    assert told.err.count("favour their own answers") == len(alone)
+    assert result.err.count("favour their own answers") == len(alone)
 
 
 def test_a_suite_without_judges_needs_none_and_names_none(
     proctor: Proctor, half: str, script: Proctor
 ) -> None:
-    told = proctor("run", half, "--target", "echo", "--judge", script(rules={"*": YES}), "--json")
-    assert told.run["judges"] == []
-    assert "No case needs a judge, so --judge has no effect" in told.err
+    result = proctor("run", half, "--target", "echo", "--judge", script(rules={"*": YES}), "--json")
+    assert result.run["judges"] == []
+    assert "No case needs a judge, so --judge has no effect" in result.err
 
 
 def test_the_majority_of_several_judges_decides(
@@ -176,9 +176,9 @@ def test_the_majority_of_several_judges_decides(
 ) -> None:
     judges = [script(rules={"*": reply}) for reply in (YES, NO, YES)]
     words = [word for judge in judges for word in ("--judge", judge)]
-    told = proctor("run", asked_yes_or_no, "--target", "echo", *words, "--json", "-o", "out.jsonl")
-    assert told.code == 0
-    assert told.run["judges"] == judges
+    result = proctor("run", asked_yes_or_no, "--target", "echo", *words, "--json", "-o", "out.jsonl")
+    assert result.code == 0
+    assert result.run["judges"] == judges
     (score,) = _scores(folder)
     assert [judgment["passed"] for judgment in score["judgments"]] == [True, False, True]
 
@@ -188,8 +188,8 @@ def test_a_judge_that_does_not_answer_is_unscored_and_the_output_is_kept(
 ) -> None:
     judge = script(rules={"c1": '{"score": 5}'})
     words = ("--judge", judge, "--reveal", "--json", "-o", "out.jsonl")
-    told = proctor("run", judged, "--target", "echo", *words)
-    assert (told.code, told.run["passed"], told.run["unscored"], told.run["errors"]) == (3, 1, 2, 0)
+    result = proctor("run", judged, "--target", "echo", *words)
+    assert (result.code, result.run["passed"], result.run["unscored"], result.run["errors"]) == (3, 1, 2, 0)
     rows = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["output"]["text"] for row in rows] == ["essay 0", "essay 1", "essay 2"]
     assert "did not answer" in rows[0]["scores"][0]["reason"]
@@ -198,7 +198,7 @@ def test_a_judge_that_does_not_answer_is_unscored_and_the_output_is_kept(
 def test_an_answer_cannot_give_its_own_verdict(
     proctor: Proctor, asked_yes_or_no: str, script: Proctor, function: Proctor
 ) -> None:
-    """This judge repeats the last line that is a verdict outside of the marked material."""
+    """This judge repeats the last verdict line outside of the marked answer."""
     judge = function(
         "def f(messages):\n    text = messages[-1]['content']\n"
         "    code = text.split('<<<BEGIN ANSWER ')[1].split('>>>')[0]\n"
@@ -215,32 +215,32 @@ def test_an_answer_cannot_give_its_own_verdict(
 def test_answers_are_durable_while_their_judge_is_still_being_asked(
     start: Proctor, judged: str, function: Proctor, folder: Path
 ) -> None:
-    """Looked at from this process, while the judge of another waits for a file to appear."""
+    """This process reads the store while the judge of the other process waits for a file."""
     judge = function(
         "import asyncio, os\nasync def f(prompt):\n    while not os.path.exists('go'):\n"
         "        await asyncio.sleep(0.01)\n    return '{\"score\": 5}'\n"
     )
     words = ("run", judged, "--target", "echo", "--judge", judge, "--json")
-    begun: subprocess.Popen[str] = start(*words)
+    process: subprocess.Popen[str] = start(*words)
     wait_until(lambda: _rows(folder) == [(f"essay {n}", None, 0) for n in range(3)])
     (folder / "go").touch()
-    out, _ = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == 0
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
     assert json.loads(out)["runs"][0]["passed"] == 3
     assert _rows(folder) == [(f"essay {n}", "pass", 1) for n in range(3)]
 
 
 def _rows(folder: Path) -> list[tuple[str, str | None, int]]:
-    """Answer, verdict and number of scores of every stored trial."""
+    """The answer, verdict and number of scores of every stored trial."""
     path = folder / ".proctor" / "proctor.db"
     if not path.exists():
         return []
     with closing(sqlite3.connect(path)) as db:
         try:
-            found = db.execute("SELECT verdict, body FROM trials ORDER BY position").fetchall()
-        except sqlite3.OperationalError:  # the tables are being made
+            records = db.execute("SELECT verdict, body FROM trials ORDER BY position").fetchall()
+        except sqlite3.OperationalError:  # the tables do not exist yet
             return []
-    rows = [(verdict, json.loads(body)) for verdict, body in found]
+    rows = [(verdict, json.loads(body)) for verdict, body in records]
     return [(row["output"]["text"], verdict, len(row.get("scores", []))) for verdict, row in rows]
 
 
@@ -257,11 +257,11 @@ def test_answers_that_waited_for_their_judge_are_judged_and_not_asked_again_when
         "        await asyncio.sleep(0.01)\n    return '{\"score\": 5}'\n"
     )
     words = ("run", judged, "--target", target, "--judge", judge, "--json")
-    begun: subprocess.Popen[str] = start(*words)
+    process: subprocess.Popen[str] = start(*words)
     wait_until(lambda: len(_rows(folder)) == 3)
-    begun.kill()
-    begun.communicate()
+    process.kill()
+    process.communicate()
     (folder / "go").touch()
-    told = proctor(*words, "--resume")
-    assert (told.code, told.run["passed"], told.run["total"]) == (0, 3, 3)
+    result = proctor(*words, "--resume")
+    assert (result.code, result.run["passed"], result.run["total"]) == (0, 3, 3)
     assert (folder / "asked.txt").read_text(encoding="utf-8") == "xxx"

@@ -1,4 +1,4 @@
-"""After `kill -9` of Proctor nothing that it started lives on."""
+"""After `kill -9` of Proctor, no process that it started survives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ else:
 
 
 def _living(folder: Path) -> list[int]:
-    """The processes with the folder in their command line or environment."""
+    """The ids of processes with the folder in their command line or environment."""
     living = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -60,7 +60,7 @@ def hold(folder: Path) -> Iterator[str]:
 def _write_suite(
     folder: Path, agent: str, *, hook: str = "true", grader: str = "", persistent: bool = False
 ) -> list[str]:
-    """A suite with an agent, a hook and a code grader, each a shell's line; the words that run it."""
+    """Writes a suite with an agent, a hook and a code grader; returns the words that run it."""
     command = ["sh", "-c", grader or """echo '{"score": 1}'"""]
     suite: dict[str, Any] = {
         "workspace": {"hooks": {"before_each": {"command": ["sh", "-c", hook]}}},
@@ -148,8 +148,8 @@ def test_of_the_commands_of_a_server_only_runs_outlive_it(folder: Path, hold: st
         "time.sleep(3600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script]) as server:
-        begun = (folder / "begun-run", folder / "begun-other")
-        wait_until(lambda: all(path.exists() and path.read_text() for path in begun))
+        pid_files = (folder / "begun-run", folder / "begun-other")
+        wait_until(lambda: all(path.exists() and path.read_text() for path in pid_files))
         server.kill()
     wait_until(lambda: int((folder / "begun-other").read_text()) not in _living(folder))
     assert int((folder / "begun-run").read_text()) in _living(folder)

@@ -1,4 +1,4 @@
-"""A run whose process was killed is interrupted wherever it is shown, and each hint names its store."""
+"""A run whose process was killed is shown as interrupted, and each hint names its store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORE = ("--store", "other.db")
 
 @pytest.fixture
 def killed_run(proctor: Proctor, half: str) -> str:
-    """A run that says running, in a store that no process has open."""
+    """A run with the status `running` in a store that no process has open."""
     run_id: str = proctor("run", half, "--target", "echo", *STORE, "--json").run["run"]
     store = open_store("other.db")
     store.update_run(replace(store.run(run_id), status="running", finished_at=None))
@@ -30,7 +30,7 @@ def test_a_killed_run_is_interrupted_in_lists_and_by_itself(proctor: Proctor, ki
     assert proctor("runs", "show", killed_run, *STORE, "--json").run["status"] == "interrupted"
 
 
-def test_a_run_that_is_being_made_says_so(proctor: Proctor, killed_run: str) -> None:
+def test_a_run_in_progress_says_so(proctor: Proctor, killed_run: str) -> None:
     store = open_store("other.db")
     store.lock_run(killed_run)
     try:

@@ -33,15 +33,15 @@ def judge(function: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def run_id(proctor: Proctor, suite: Proctor, script: Proctor, judge: str) -> str:
-    """A run of eight answers: four are right, two lucky, two wrong."""
+    """A run of eight answers: four right, two wrong ones that the judge passes, two plainly wrong."""
     words = ["right"] * 4 + ["lucky"] * 2 + ["wrong"] * 2
     cases = [
         {"id": f"t{n}", "input": f"Question {n}?", "scorer": "llm_judge", "rubric": "Be right."}
         for n in range(8)
     ]
     target = script(**{f"t{n}": f"{word} {n}" for n, word in enumerate(words)})
-    told = proctor("run", suite(*cases), "--target", target, "--judge", judge, "--json")
-    return str(told.run["run"])
+    result = proctor("run", suite(*cases), "--target", target, "--judge", judge, "--json")
+    return str(result.run["run"])
 
 
 def label(run_id: str, *, by: str = "ana", held_out: bool = False, count: int = 8) -> None:
@@ -57,9 +57,9 @@ def label(run_id: str, *, by: str = "ana", held_out: bool = False, count: int = 
 @pytest.mark.slow
 def test_a_judge_is_measured_by_the_labels_in_the_store(proctor: Proctor, judge: str, run_id: str) -> None:
     label(run_id)
-    told = proctor("certify", "--judge", judge)
-    assert "agrees with people on 6 of 8 answers" in told.out
-    assert "t4  judge: PASS, people: FAIL  [nóte 4]" in told.out
+    result = proctor("certify", "--judge", judge)
+    assert "agrees with people on 6 of 8 answers" in result.out
+    assert "t4  judge: PASS, people: FAIL  [nóte 4]" in result.out
     assert (
         proctor("certify", run_id, "--judge", judge, "--json").json["calibration"]["agreement"]["count"] == 6
     )
@@ -67,13 +67,13 @@ def test_a_judge_is_measured_by_the_labels_in_the_store(proctor: Proctor, judge:
 
 def test_only_the_labels_of_the_named_run_are_taken(proctor: Proctor, judge: str, run_id: str) -> None:
     label("20200101-000000-gone00", count=3)
-    told = proctor("certify", run_id, "--judge", judge)
-    assert told.code == 4
-    assert f"No answer of run {run_id} has a label yet." in told.err
+    result = proctor("certify", run_id, "--judge", judge)
+    assert result.code == 4
+    assert f"No answer of run {run_id} has a label yet." in result.err
     label(run_id, count=2)
-    told = proctor("certify", "--judge", judge)
-    assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Skipped, because their runs were deleted: 3 labels." in told.out
+    result = proctor("certify", "--judge", judge)
+    assert "agrees with people on 2 of 2 answers" in result.out
+    assert "Skipped, because their runs were deleted: 3 labels." in result.out
 
 
 @pytest.mark.slow
@@ -82,12 +82,12 @@ def test_labels_are_written_as_they_are_read_again(
 ) -> None:
     label(run_id)
     label(run_id, by="Bo", count=1)
-    printed = proctor("runs", "labels", "last").out
-    told = proctor("runs", "labels", run_id, "-o", "mine.jsonl")
-    assert told.out == ""
-    assert "9 labels written to mine.jsonl" in told.err
-    assert (folder / "mine.jsonl").read_text(encoding="utf-8") == printed
-    assert json.loads(printed.splitlines()[0]) == {
+    output = proctor("runs", "labels", "last").out
+    result = proctor("runs", "labels", run_id, "-o", "mine.jsonl")
+    assert result.out == ""
+    assert "9 labels written to mine.jsonl" in result.err
+    assert (folder / "mine.jsonl").read_text(encoding="utf-8") == output
+    assert json.loads(output.splitlines()[0]) == {
         "run": run_id,
         "case_id": "t0",
         "repeat": 0,
@@ -95,14 +95,14 @@ def test_labels_are_written_as_they_are_read_again(
         "by": "ana",
         "note": "nóte 0",
     }
-    assert [one.label.by for one in read_labels("mine.jsonl").lines] == ["ana"] * 8 + ["Bo"]
+    assert [line.label.by for line in read_labels("mine.jsonl").lines] == ["ana"] * 8 + ["Bo"]
     from_file = proctor("certify", "--judge", judge, "--labels", "mine.jsonl", "--json").json["calibration"]
-    stored = proctor("certify", "--judge", judge, "--json").json["calibration"]
-    assert from_file["labels_digest"] == stored["labels_digest"]
+    calibration = proctor("certify", "--judge", judge, "--json").json["calibration"]
+    assert from_file["labels_digest"] == calibration["labels_digest"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("runs", "labels", "last"), "has a label yet"),
         (("runs", "labels", "nobody"), "There is no run 'nobody'"),
@@ -110,11 +110,11 @@ def test_labels_are_written_as_they_are_read_again(
     ],
 )
 def test_wrong_usage_is_4_with_a_sentence(
-    proctor: Proctor, run_id: str, words: tuple[str, ...], said: str
+    proctor: Proctor, run_id: str, words: tuple[str, ...], message: str
 ) -> None:
-    told = proctor(*words)
-    assert told.code == 4
-    assert said in told.err
+    result = proctor(*words)
+    assert result.code == 4
+    assert message in result.err
 
 
 def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
@@ -124,8 +124,8 @@ def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
     run = proctor("runs", "show", "last", "--json").run
     looks = run["looks"]
     label(run["run"], held_out=True, count=2)
-    told = proctor("runs", "labels", "last")
-    assert [json.loads(line)["note"] for line in told.out.splitlines()] == ["", ""]
+    result = proctor("runs", "labels", "last")
+    assert [json.loads(line)["note"] for line in result.out.splitlines()] == ["", ""]
     revealed = proctor("runs", "labels", "last", "--reveal")
     assert "nóte 1" in revealed.out
     assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 1 + 2 + 1
@@ -133,8 +133,8 @@ def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
 
 def test_labels_of_a_deleted_run_stay_and_that_is_said(proctor: Proctor, run_id: str) -> None:
     label(run_id)
-    told = proctor("runs", "delete", run_id, "--yes")
-    assert f"Its labels for 8 answers are kept. `proctor runs labels {run_id}` exports them" in told.err
+    result = proctor("runs", "delete", run_id, "--yes")
+    assert f"Its labels for 8 answers are kept. `proctor runs labels {run_id}` exports them" in result.err
     assert len(proctor("runs", "labels", run_id).out.splitlines()) == 8
 
 

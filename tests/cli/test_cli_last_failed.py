@@ -1,4 +1,4 @@
-"""`--last-failed`: only the cases that did not pass when they last had a result."""
+"""`--last-failed`: only the cases whose last result was not a pass."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def _cases(path: str) -> list[str]:
 
 @pytest.fixture
 def failed(proctor: Proctor, suite: Proctor) -> str:
-    """A suite of which two of three cases failed; returns the run's id."""
+    """Runs a suite of three cases of which two fail; returns the run's id."""
     run_id: str = proctor("run", suite(*TWO), "--target", "echo", "--json").run["run"]
     return run_id
 
 
 def test_only_the_cases_that_failed_are_run_and_the_report_says_so(proctor: Proctor, failed: str) -> None:
-    told = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "-o", "t.jsonl")
-    assert told.code == 1
-    assert f"s on echo: running only the 2 cases that failed or errored in run {failed}." in told.err
-    assert f"Of the 3 cases of s, only those that failed or errored last, in run {failed}." in told.out
+    result = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "-o", "t.jsonl")
+    assert result.code == 1
+    assert f"s on echo: running only the 2 cases that failed or errored in run {failed}." in result.err
+    assert f"Of the 3 cases of s, only those that failed or errored last, in run {failed}." in result.out
     assert _cases("t.jsonl") == ["bad", "worse"]
 
 
@@ -38,10 +38,10 @@ def test_cases_of_an_edited_suite_are_found_by_their_ids(
     proctor: Proctor, suite: Proctor, failed: str
 ) -> None:
     suite(("new", "x", "y"), ("worse", "say 3", "say 3"), ("good", "say 1", "no"))
-    told = proctor("run", "s.jsonl", "--target", "echo", "--lf", "-o", "t.jsonl")
-    assert told.code == 0
-    assert "running only the 1 case that failed or errored in run" in told.err
-    assert "1 more is no longer in the suite." in told.err
+    result = proctor("run", "s.jsonl", "--target", "echo", "--lf", "-o", "t.jsonl")
+    assert result.code == 0
+    assert "running only the 1 case that failed or errored in run" in result.err
+    assert "1 more is no longer in the suite." in result.err
     assert _cases("t.jsonl") == ["worse"]
 
 
@@ -52,12 +52,12 @@ def test_where_nothing_failed_all_cases_are_run_and_that_is_said(
     words = ("run", "s.jsonl", "--target", "echo", "--last-failed", "-o", "t.jsonl")
     assert proctor(*words).code == 0
     assert _cases("t.jsonl") == ["bad", "worse"]
-    told = proctor(*words)
-    assert "All cases of s on echo passed in run " in told.err
-    assert ": running all cases." in told.err
+    result = proctor(*words)
+    assert "All cases of s on echo passed in run " in result.err
+    assert ": running all cases." in result.err
     assert _cases("t.jsonl") == ["good", "bad", "worse"]
-    told = proctor("run", "s.jsonl", "--target", "mock", "--last-failed")
-    assert "There is no earlier run of s on mock: running all cases." in told.err
+    result = proctor("run", "s.jsonl", "--target", "mock", "--last-failed")
+    assert "There is no earlier run of s on mock: running all cases." in result.err
 
 
 def test_a_run_of_some_cases_does_not_hide_the_failures_of_the_others(proctor: Proctor, failed: str) -> None:
@@ -76,17 +76,17 @@ def test_errors_count_and_so_does_a_named_run(proctor: Proctor, suite: Proctor, 
     again = proctor("run", name, "--target", target, f"--last-failed={first['run']}", "-o", "t.jsonl")
     assert _cases("t.jsonl") == ["worse"]
     run_id = again.out.split("\nRun ")[1].split()[0]
-    shown = proctor("runs", "show", run_id).out
-    assert first["run"] in shown
+    report = proctor("runs", "show", run_id).out
+    assert first["run"] in report
 
 
 def test_filters_apply_as_well_and_may_leave_nothing(proctor: Proctor, failed: str) -> None:
     words = ("run", "s.jsonl", "--target", "echo", "--last-failed")
     proctor(*words, "--limit", "1", "-o", "t.jsonl")
     assert _cases("t.jsonl") == ["bad"]
-    told = proctor(*words, "--id", "good")
-    assert told.code == 5
-    assert "Relax --last-failed, --tag" in told.err
+    result = proctor(*words, "--id", "good")
+    assert result.code == 5
+    assert "Relax --last-failed, --tag" in result.err
 
 
 def test_of_several_targets_those_without_failures_are_left_out(proctor: Proctor, suite: Proctor) -> None:
@@ -94,10 +94,10 @@ def test_of_several_targets_those_without_failures_are_left_out(proctor: Proctor
     words = ("run", name, "--target", "echo", "--target", "mock", "--json")
     first = proctor(*words)
     assert [run["passed"] for run in first.json["runs"]] == [1, 0]
-    told = proctor(*words, "--last-failed")
-    assert [run["target"] for run in told.json["runs"]] == ["mock"]
-    assert "All cases of s on echo passed in run " in told.err
-    assert ": skipped." in told.err
+    result = proctor(*words, "--last-failed")
+    assert [run["target"] for run in result.json["runs"]] == ["mock"]
+    assert "All cases of s on echo passed in run " in result.err
+    assert ": skipped." in result.err
 
 
 def test_held_out_cases_stay_hidden_and_in_their_split(proctor: Proctor, suite: Proctor) -> None:
@@ -123,15 +123,15 @@ def test_a_resumed_selection_keeps_its_cases(proctor: Proctor, failed: str) -> N
     resumed = proctor("run", f"--resume={run_id}", "--json").run
     assert (resumed["run"], resumed["total"], resumed["failed"]) == (run_id, 2, 2)
     assert proctor("run", f"--retry-errors={run_id}", "--json").run["total"] == 2
-    told = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "--resume")
-    assert (told.code, "Remove --last-failed" in told.err) == (4, True)
+    result = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "--resume")
+    assert (result.code, "Remove --last-failed" in result.err) == (4, True)
 
 
 def test_a_run_of_another_suite_decides_nothing(proctor: Proctor, suite: Proctor, failed: str) -> None:
     other = suite(("a", "x", "x"), name="other.jsonl")
-    told = proctor("run", other, "--target", "echo", f"--last-failed={failed}")
-    assert told.code == 4
-    assert f"Run {failed} is a run of s on echo, which this command does not run." in told.err
+    result = proctor("run", other, "--target", "echo", f"--last-failed={failed}")
+    assert result.code == 4
+    assert f"Run {failed} is a run of s on echo, which this command does not run." in result.err
 
 
 def test_from_python_it_is_an_option(failed: str) -> None:

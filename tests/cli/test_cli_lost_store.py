@@ -1,4 +1,4 @@
-"""Stores that are deleted, replaced or locked during a run: no answer is lost, and the run says so."""
+"""Stores that are deleted, replaced or locked during a run: every answer is saved, and the run says where."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.slow
 
 
-# Writes down every question; from `gate` on it waits for a file `go`, and from `last` on for ever.
+# Records every question; from number `gate` on it waits for a file `go`, and from `last` on forever.
 GATED = """
 import asyncio, os
 async def f(prompt):
@@ -41,14 +41,14 @@ async def f(prompt):
 
 @pytest.fixture
 def work(folder: Path) -> Path:
-    """The folder of the store, which a test may delete."""
+    """The folder of the store; tests may delete it."""
     (folder / "work").mkdir()
     return folder / "work"
 
 
 @pytest.fixture
 def begin(start: Proctor, suite: Proctor, function: Proctor, folder: Path, work: Path) -> Proctor:
-    """Starts a run whose store has 100 of its trials, and which then waits for `go`."""
+    """Starts a run that stores 100 trials and then waits for the file `go`."""
 
     def make(cases: int = 200, gate: int = 100, last: int = 10**6) -> subprocess.Popen[str]:
         name = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(cases)))
@@ -57,23 +57,23 @@ def begin(start: Proctor, suite: Proctor, function: Proctor, folder: Path, work:
         run: subprocess.Popen[str] = start(
             "run", name, "--target", target, "--store", store, "--concurrency", 8
         )
-        wait_until(lambda: _stored(store) >= min(gate, cases))
+        wait_until(lambda: _count_trials(store) >= min(gate, cases))
         return run
 
     return make
 
 
-def _stored(path: Path) -> int:
+def _count_trials(path: Path) -> int:
     if not path.exists():
         return 0
     try:
         with closing(sqlite3.connect(path)) as db:
             return int(db.execute("SELECT count(*) FROM trials").fetchone()[0])
-    except sqlite3.OperationalError:  # the tables are being made
+    except sqlite3.OperationalError:  # the tables do not exist yet
         return 0
 
 
-def _asked(folder: Path) -> Counter[str]:
+def _count_questions(folder: Path) -> Counter[str]:
     return Counter((folder / "asked.txt").read_text(encoding="utf-8").split())
 
 
@@ -102,7 +102,7 @@ def _replace_by_rename(store: Path) -> None:
 
 
 def _replace_by_a_copy(store: Path) -> None:
-    """As `cp p.db copy.db` and `mv copy.db p.db` do."""
+    """Does what `cp p.db copy.db` and `mv copy.db p.db` do."""
     copy = store.with_name("copy.db")
     shutil.copyfile(store, copy)
     copy.replace(store)
@@ -133,7 +133,7 @@ def test_a_store_that_is_lost_during_a_run_is_saved_to_a_new_file_with_every_ans
     (command,) = re.findall(r"Continue with: proctor (run --resume=\S+ --store \S+)", error)
     resumed = process(*command.split(), "--json")
     assert (resumed.code, resumed.run["total"], resumed.run["passed"]) == (0, 200, 200)
-    assert _asked(folder) == Counter({f"q{n}": 1 for n in range(200)})
+    assert _count_questions(folder) == Counter({f"q{n}": 1 for n in range(200)})
 
 
 def test_earlier_runs_are_in_the_new_file_too(
@@ -156,7 +156,7 @@ def test_a_run_stops_by_itself_when_its_store_is_lost(begin: Proctor, folder: Pa
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 4
     (new,) = re.findall(r"--store (\S+)", err)
-    assert _stored(Path(new)) == 120
+    assert _count_trials(Path(new)) == 120
 
 
 def _vacuum(store: Path) -> None:
@@ -191,7 +191,7 @@ def test_what_keeps_the_file_is_no_reason_to_stop(
     deed(work / "p.db")
     (folder / "go").touch()
     _, err = run.communicate(timeout=PATIENCE_S)
-    assert (run.returncode, _stored(work / "p.db")) == (0, 200), err
+    assert (run.returncode, _count_trials(work / "p.db")) == (0, 200), err
     assert not list(work.glob("*rescued*"))
 
 
@@ -203,13 +203,13 @@ def test_a_link_that_points_elsewhere_later_is_no_reason_to_stop(
     target = function(GATED.format(folder=folder, gate=10, last=20))
     name = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(20)))
     run = start("run", name, "--target", target, "--store", link / "p.db")
-    wait_until(lambda: _stored(work / "p.db") >= 10)
+    wait_until(lambda: _count_trials(work / "p.db") >= 10)
     other = folder / "other"
     other.symlink_to(folder)
     other.replace(link)  # at once: a path that leads nowhere for a moment is a lost store
     (folder / "go").touch()
     assert run.wait(timeout=PATIENCE_S) == 0
-    assert _stored(work / "p.db") == 20
+    assert _count_trials(work / "p.db") == 20
 
 
 # --- locks -------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def hold() -> Iterator[Callable[[Path], LockHolder]]:
 
 @pytest.fixture
 def lines() -> Callable[[subprocess.Popen[str], str], str]:
-    """Reads what a process says until a line has a word."""
+    """Reads the output of a process until a line contains a word."""
 
     def read(process: subprocess.Popen[str], word: str) -> str:
         assert process.stderr is not None
@@ -250,10 +250,10 @@ def test_a_run_whose_store_is_locked_says_so_and_loses_nothing(
     (folder / "go").touch()
     notice = lines(run, "locked by another process")
     assert re.search(r"\. \d+ answers wait to be written\.$", notice)
-    wait_until(lambda: len(_asked(folder)) == 200)  # there is room for the others
+    wait_until(lambda: len(_count_questions(folder)) == 200)  # the queue has room for the other answers
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)
-    assert (run.returncode, _stored(work / "p.db")) == (0, 200)
+    assert (run.returncode, _count_trials(work / "p.db")) == (0, 200)
 
 
 def test_no_request_is_sent_when_too_many_answers_wait(
@@ -264,10 +264,10 @@ def test_no_request_is_sent_when_too_many_answers_wait(
     holder = hold(work / "p.db")
     (folder / "go").touch()
     assert "No request is sent until they are written." in lines(run, "No request is sent")
-    assert len(_asked(folder)) <= trial_queue.MAX_WAITING_ROWS + 200
+    assert len(_count_questions(folder)) <= trial_queue.MAX_WAITING_ROWS + 200
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)
-    assert (run.returncode, _stored(work / "p.db")) == (0, cases)
+    assert (run.returncode, _count_trials(work / "p.db")) == (0, cases)
 
 
 def test_ctrl_c_while_the_store_is_locked_saves_every_answer_to_a_new_file(
@@ -277,15 +277,15 @@ def test_ctrl_c_while_the_store_is_locked_saves_every_answer_to_a_new_file(
     hold(work / "p.db")
     (folder / "go").touch()
     lines(run, "No request is sent")
-    asked = len(_asked(folder))
+    questions = len(_count_questions(folder))
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 4
     assert "is still locked by another process." in err
     (new,) = re.findall(r"--resume=\S+ --store (\S+)", err)
-    assert _stored(Path(new)) == asked
-    shown = process("runs", "show", "last", "--store", new, "--json")
-    assert (shown.run["status"], shown.run["total"]) == ("interrupted", asked)
+    assert _count_trials(Path(new)) == questions
+    report = process("runs", "show", "last", "--store", new, "--json")
+    assert (report.run["status"], report.run["total"]) == ("interrupted", questions)
 
 
 def test_a_run_that_cannot_begin_because_of_a_lock_waits_and_ends_with_ctrl_c(
@@ -313,9 +313,9 @@ def test_a_short_command_says_that_the_store_is_locked(
     proctor("run", half, "--target", "echo", "--store", work / "p.db")
     holder = hold(work / "p.db")
     monkeypatch.setattr("proctor.stores.sql.wait_policy.DEFAULT_PATIENCE_S", 0.1)
-    told = proctor("runs", *words, "--store", work / "p.db")
-    assert told.code == 4
-    assert "is locked by another process. Wait until that process ends, then try again." in told.err
+    result = proctor("runs", *words, "--store", work / "p.db")
+    assert result.code == 4
+    assert "is locked by another process. Wait until that process ends, then try again." in result.err
     holder.let_go()
     assert proctor("runs", *words, "--store", work / "p.db").code == 0
 
@@ -341,11 +341,11 @@ def test_a_full_disk_stops_the_run_and_every_answer_is_kept_or_counted(
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 4, err
     assert f"The store {store} cannot be written: " in err
-    answers = len(_asked(folder))
+    answers = len(_count_questions(folder))
     (command,) = re.findall(r"Continue with: proctor (run --resume=.+)", err)
-    lost = re.search(r"([\d,]+) answers? could not be saved", err)
-    kept = max(_stored(path) for path in work.glob("*.db"))
-    assert kept + (int(lost[1]) if lost else 0) == answers
+    match = re.search(r"([\d,]+) answers? could not be saved", err)
+    stored_trials = max(_count_trials(path) for path in work.glob("*.db"))
+    assert stored_trials + (int(match[1]) if match else 0) == answers
     resumed = process(*shlex.split(command), "--json")
     assert (resumed.run["total"], resumed.run["status"]) == (400, "finished")
-    assert len(_asked(folder)) == 400
+    assert len(_count_questions(folder)) == 400

@@ -23,7 +23,7 @@ def score(prompt: Prompt):
 def answer(prompt: Prompt):
     return prompt.choices[0]
 """
-"""`score` likes the first choice by its sum; by character, a long one that comes later."""
+"""`score` prefers the first choice by sum, and a later, longer one per character."""
 
 
 def make_case(id: str, *choices: str, value: Any = 0, **fields: Any) -> dict[str, Any]:  # noqa: A002

@@ -1,4 +1,4 @@
-"""`num_runs` of dialect meridian: a case that is asked more than once counts once, wherever it is shown."""
+"""`num_runs` of dialect meridian: a case with several answers counts once in every report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def exact(id_: str, *, right: bool, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def fifty(folder: Path) -> str:
-    """50 cases of which 9 pass: one of 42 that are asked once, and eight of consistency, asked five times."""
+    """50 cases of which 9 pass: 1 of 42 with one answer, and 8 of consistency with five answers."""
     rows = [exact(f"once-{n}", right=n == 0) for n in range(42)]
     rows += [
         {"id": f"often-{n}", "prompt": f"say {n}", "expected": {"type": "consistency"}, "num_runs": 5}
@@ -72,8 +72,8 @@ def test_the_list_of_runs_and_the_certificate_are_of_cases(proctor: Proctor, fif
     proctor("run", fifty, "--target", "echo", "--attest=bundles")
     (bundle,) = Path("bundles").iterdir()
     assert "9/50" in proctor("runs", "list").out
-    (listed,) = proctor("runs", "list", "--json").json["runs"]
-    assert (listed["passed"], listed["total"], listed["cases"]) == (9, 50, 50)
+    (row,) = proctor("runs", "list", "--json").json["runs"]
+    assert (row["passed"], row["total"], row["cases"]) == (9, 50, 50)
     claims = proctor("verify", bundle, "--json").json["bundles"][0]["claims"]
     assert (claims["all"]["passed"], claims["all"]["total"]) == (9, 50)
     assert (claims["dev"]["total"], claims["holdout"]["total"]) == (40, 10)
@@ -110,10 +110,10 @@ def test_repeats_of_the_command_add_no_case_where_one_has_num_runs(
 
 
 def test_only_a_suite_with_num_runs_has_another_digest(proctor: Proctor, suite: Callable[..., str]) -> None:
-    """The first is that of version 0.1.0, and must never change."""
-    known = "sha256:940603613ce5c0d1d34eb88547fd0152d8d00e89a41c352e4f180407f15a3d2a"
-    assert proctor("hash", suite(exact("a", right=True, num_runs=1))).out.split()[0] == known
-    assert proctor("hash", suite(exact("a", right=True, num_runs=2))).out.split()[0] != known
+    """The first digest is from version 0.1.0 and must never change."""
+    digest = "sha256:940603613ce5c0d1d34eb88547fd0152d8d00e89a41c352e4f180407f15a3d2a"
+    assert proctor("hash", suite(exact("a", right=True, num_runs=1))).out.split()[0] == digest
+    assert proctor("hash", suite(exact("a", right=True, num_runs=2))).out.split()[0] != digest
 
 
 def test_a_suite_with_num_runs_is_converted_and_comes_back(

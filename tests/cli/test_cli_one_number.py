@@ -1,4 +1,4 @@
-"""A run has one pass rate, one interval and one number of cases, wherever it is shown."""
+"""Every report of a run has the same pass rate, interval and number of cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE, INTERVAL, CASES, BOUNDS = "25.0%", "11–47%", "20", "2: 22.7–31.8%"
 
 @pytest.fixture
 def runs(proctor: Proctor, folder: Path) -> list[str]:
-    """Three equal runs whose cases were not asked equally often; their ids."""
+    """The ids of three equal runs whose cases have different numbers of answers."""
     lines = ['{"proctor": 1, "name": "uneven"}']
     for number in range(22):
         case = {
@@ -43,15 +43,15 @@ def assert_numbers(text: str, *numbers: str) -> None:
 def test_a_run_has_one_number_on_terminal_in_files_and_in_json(
     proctor: Proctor, runs: list[str], folder: Path
 ) -> None:
-    shown = proctor("runs", "show", runs[0], "--json").run
-    assert (shown["pass_rate"], shown["cases"], shown["errors"]) == (0.25, 20, 2)
-    assert f"{shown['ci95'][0]:.0%}–{shown['ci95'][1]:.0%}" == INTERVAL.replace("–", "%–")
-    assert shown["bounds"] == [0.227, 0.318]
+    report = proctor("runs", "show", runs[0], "--json").run
+    assert (report["pass_rate"], report["cases"], report["errors"]) == (0.25, 20, 2)
+    assert f"{report['ci95'][0]:.0%}–{report['ci95'][1]:.0%}" == INTERVAL.replace("–", "%–")
+    assert report["bounds"] == [0.227, 0.318]
     assert_numbers(proctor("runs", "show", runs[0]).out, RATE, INTERVAL, f"over {CASES} cases", BOUNDS)
     assert_numbers(proctor("runs", "list").out, RATE, INTERVAL, BOUNDS)
-    (listed, *_) = proctor("runs", "list", "--json").json["runs"]
-    assert {name: listed[name] for name in ("pass_rate", "ci95", "cases", "bounds")} == {
-        name: shown[name] for name in ("pass_rate", "ci95", "cases", "bounds")
+    (row, *_) = proctor("runs", "list", "--json").json["runs"]
+    assert {name: row[name] for name in ("pass_rate", "ci95", "cases", "bounds")} == {
+        name: report[name] for name in ("pass_rate", "ci95", "cases", "bounds")
     }
     for ending in ("md", "html", "xml"):
         proctor("runs", "export", runs[0], "-o", f"report.{ending}")
@@ -70,12 +70,14 @@ def test_a_run_has_one_number_on_its_pages(proctor: Proctor, runs: list[str], fo
 def test_a_run_has_one_number_in_its_bundle_certificate_and_badge(
     proctor: Proctor, runs: list[str], folder: Path
 ) -> None:
-    forced = proctor("certify", runs[0], "--force", "--no-sign", "-o", "certificate.md", "-o", "badge.svg")
-    assert_numbers(forced.out, RATE, INTERVAL, "22.7", "31.8")
+    certification = proctor(
+        "certify", runs[0], "--force", "--no-sign", "-o", "certificate.md", "-o", "badge.svg"
+    )
+    assert_numbers(certification.out, RATE, INTERVAL, "22.7", "31.8")
     assert_numbers(proctor("attest", runs[0], "-o", "b.zip", "--no-sign").out, RATE, INTERVAL, BOUNDS)
-    verified = proctor("verify", "b.zip")
-    assert verified.code == 0, verified.err
-    assert_numbers(verified.out, RATE, INTERVAL, f"n={CASES}", BOUNDS)
+    verification = proctor("verify", "b.zip")
+    assert verification.code == 0, verification.err
+    assert_numbers(verification.out, RATE, INTERVAL, f"n={CASES}", BOUNDS)
     for name in ("certificate.md", "badge.svg"):
         text = (folder / name).read_text(encoding="utf-8")
         assert_numbers(text, RATE, INTERVAL, CASES, "22.7", "31.8")
@@ -85,33 +87,33 @@ def test_a_run_has_one_number_in_its_bundle_certificate_and_badge(
 def test_a_run_has_one_number_wherever_it_is_compared(
     proctor: Proctor, runs: list[str], folder: Path, count: int
 ) -> None:
-    told = proctor("compare", *runs[:count], "-o", "compare.md")
+    result = proctor("compare", *runs[:count], "-o", "compare.md")
     markdown = (folder / "compare.md").read_text(encoding="utf-8")
     with visit(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
         page = read_text(server.get("/compare?" + "&".join(f"run={run}" for run in runs[:count])).text)
-    for text in (told.out, markdown, page):
+    for text in (result.out, markdown, page):
         assert_numbers(text, RATE, INTERVAL, BOUNDS)
         assert text.count(BOUNDS) >= count
-    shown = proctor("runs", "show", runs[0], "--json").run
-    for compared in proctor("compare", *runs[:count], "--json").json["runs"]:
+    report = proctor("runs", "show", runs[0], "--json").run
+    for candidate in proctor("compare", *runs[:count], "--json").json["runs"]:
         for name in ("pass_rate", "ci95", "cases", "bounds", "passed", "total", "errors", "unscored"):
-            assert compared[name] == shown[name]
+            assert candidate[name] == report[name]
 
 
 def test_a_run_has_one_number_in_drift(proctor: Proctor, runs: list[str]) -> None:
-    shown = proctor("runs", "show", runs[-1], "--json").run
+    report = proctor("runs", "show", runs[-1], "--json").run
     command = ("drift", "uneven.jsonl", "--target", "scripted:answers.jsonl")
     assert_numbers(proctor(*command).out, RATE, INTERVAL)
     rows = proctor(*command, "--json").json["drift"]["runs"]
     assert len(rows) == len(runs)
     for row in rows:
-        assert (row["pass_rate"], row["errors"]) == (shown["pass_rate"], shown["errors"])
-        assert [round(end, 3) for end in row["ci95"]] == shown["ci95"]
+        assert (row["pass_rate"], row["errors"]) == (report["pass_rate"], report["errors"])
+        assert [round(end, 3) for end in row["ci95"]] == report["ci95"]
 
 
 @pytest.fixture
 def stopped(proctor: Proctor, folder: Path) -> list[str]:
-    """Two equal runs that stopped early; their ids."""
+    """The ids of two equal runs that stopped early."""
     lines = ['{"proctor": 1, "name": "even"}']
     lines += [
         json.dumps(
@@ -133,25 +135,25 @@ def stopped(proctor: Proctor, folder: Path) -> list[str]:
 def test_a_run_that_stopped_early_has_its_confidence_sequence_everywhere(
     proctor: Proctor, stopped: list[str], folder: Path
 ) -> None:
-    shown = proctor("runs", "show", stopped[0], "--json").run
-    stop, ci95, cases = shown["early_stop"], shown["ci95"], shown["cases"]
-    assert (stop["cases"], stop["interval"], shown["interval_kind"]) == (cases, ci95, "confidence sequence")
-    assert ci95[0] == round(shown["gate"]["low"], 3) < (wilson(shown["passed"], cases) or (0, 0))[0]
-    assert shown["by_category"]["all"]["ci95"] == ci95
-    rate, numbers = shown["pass_rate"], (f"{ci95[0]:.0%}–{ci95[1]:.0%}".replace("%–", "–"), str(cases))
-    assert shown["failed"]
+    report = proctor("runs", "show", stopped[0], "--json").run
+    stop, ci95, cases = report["early_stop"], report["ci95"], report["cases"]
+    assert (stop["cases"], stop["interval"], report["interval_kind"]) == (cases, ci95, "confidence sequence")
+    assert ci95[0] == round(report["gate"]["low"], 3) < (wilson(report["passed"], cases) or (0, 0))[0]
+    assert report["by_category"]["all"]["ci95"] == ci95
+    rate, numbers = report["pass_rate"], (f"{ci95[0]:.0%}–{ci95[1]:.0%}".replace("%–", "–"), str(cases))
+    assert report["failed"]
     assert_numbers(proctor("runs", "show", stopped[0]).out, *numbers)
     assert_numbers(proctor("runs", "list").out, *numbers)
     for ending in ("md", "html", "xml"):
         proctor("runs", "export", stopped[0], "-o", f"report.{ending}")
         text = (folder / f"report.{ending}").read_text(encoding="utf-8")
         assert_numbers(read_text(text) if ending == "html" else text, *numbers)
-    (listed, *_) = proctor("runs", "list", "--json").json["runs"]
+    (list_row, *_) = proctor("runs", "list", "--json").json["runs"]
     (exported,) = proctor("runs", "show", stopped[0], "--json").json["runs"]
-    compared = proctor("compare", *stopped, "--json").json["runs"]
-    for row in (listed, exported, *compared):
+    runs_compared = proctor("compare", *stopped, "--json").json["runs"]
+    for row in (list_row, exported, *runs_compared):
         assert (row["pass_rate"], row["ci95"], row["cases"]) == (rate, ci95, cases)
-    assert listed["early_stop"] == stop
+    assert list_row["early_stop"] == stop
     with visit(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
         for page in (f"/runs/{stopped[0]}", "/runs", f"/compare?run={stopped[0]}&run={stopped[1]}"):
             assert_numbers(read_text(server.get(page).text), numbers[0])

@@ -1,4 +1,4 @@
-"""`proctor run --param` and parameters of cases: what is sent, refused, reused and resumed."""
+"""`proctor run --param` and parameters of cases: requests, errors, reuse and resuming."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.endpoints import JsonHandler, serve_in_thread
 
 
 class RecordingHandler(JsonHandler):
-    """A model that answers `4` to everything; keeps each body, with the header of the team."""
+    """A model that always answers `4`; records each request body, with the header of the team."""
 
     bodies: ClassVar[list[Any]] = []
 
@@ -47,7 +47,7 @@ def run(proctor: Proctor, *arguments: str) -> Any:
     return result.json["runs"][0]
 
 
-def sent(case: str) -> Any:
+def read_request_body(case: str) -> Any:
     return next(body for body in RecordingHandler.bodies if body["messages"][0]["content"] == case)
 
 
@@ -62,12 +62,12 @@ def test_parameters_of_the_command_and_of_a_case_are_sent(
         "headers.X-Team=a",
         "headers.X-Key=${{ MY_SECRET }}",
     )
-    stored = run(proctor, "-t", target, *(f"--param={word}" for word in words))
-    own, plain = sent("2+2"), sent("1+3")
+    run_record = run(proctor, "-t", target, *(f"--param={word}" for word in words))
+    own, plain = read_request_body("2+2"), read_request_body("1+3")
     assert (own["min_p"], own["mode"], own["temperature"]) == (0.2, "fast", 0.7)
     assert (plain["min_p"], plain["mode"], plain["temperature"]) == (0.1, "fast", 0.0)
     assert (plain["team"], plain["key"]) == ("a", "s3cr3t-value-1")
-    assert "s3cr3t" not in proctor("runs", "show", stored["run"], "--json").out
+    assert "s3cr3t" not in proctor("runs", "show", run_record["run"], "--json").out
 
 
 def test_an_answer_is_reused_only_for_the_same_parameters(
@@ -83,10 +83,10 @@ def test_an_answer_is_reused_only_for_the_same_parameters(
 def test_a_resumed_run_keeps_its_parameters(tmp_path: Path, proctor: Proctor, target: str) -> None:
     write_suite(tmp_path, {})
     first = run(proctor, "-t", target, "--param=extra_body.min_p=0.1", "--limit=1")
-    refused = proctor("run", "sums.jsonl", f"--resume={first['run']}", "--param=extra_body.min_p=0.3")
-    assert refused.code == 4
-    assert '--param: the run has extra_body={"min_p": 0.1}' in refused.err
-    assert "--param" in refused.err.partition("To start a new run:")[2]
+    result = proctor("run", "sums.jsonl", f"--resume={first['run']}", "--param=extra_body.min_p=0.3")
+    assert result.code == 4
+    assert '--param: the run has extra_body={"min_p": 0.1}' in result.err
+    assert "--param" in result.err.partition("To start a new run:")[2]
 
 
 def test_a_run_of_a_target_with_parameters_is_resumed_by_its_own_command(
@@ -97,10 +97,14 @@ def test_a_run_of_a_target_with_parameters_is_resumed_by_its_own_command(
     (tmp_path / "targets.yaml").write_text(f"targets:\n- {entry}\n", encoding="utf-8")
     command = ("-t", "a", "--param=extra_body.min_p=0.1")
     first = run(proctor, *command)["run"]
-    assert (sent("1+3")["x"], sent("1+3")["min_p"], sent("1+3")["team"]) == (1, 0.1, "red")
+    assert (
+        read_request_body("1+3")["x"],
+        read_request_body("1+3")["min_p"],
+        read_request_body("1+3")["team"],
+    ) == (1, 0.1, "red")
     assert run(proctor, *command, f"--resume={first}")["run"] == first
-    refused = proctor("run", "sums.jsonl", "-t", "a", f"--resume={first}", "--param=extra_body.min_p=0.3")
-    assert refused.code == 4
+    result = proctor("run", "sums.jsonl", "-t", "a", f"--resume={first}", "--param=extra_body.min_p=0.3")
+    assert result.code == 4
 
 
 @pytest.mark.parametrize(

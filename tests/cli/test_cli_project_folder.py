@@ -1,4 +1,4 @@
-"""Where commands find the project's store, and which of them leave a folder behind."""
+"""Where commands find the project's store, and which of them create its folder."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_folder_without_rights_is_passed_by_and_a_store_in_one_is_an_error(
         pytest.skip("only root can enter such a folder")
     (project / locked).chmod(0)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*prefix, *PYTHON, "runs", "list"],
             cwd=project / "evals/deep",
             capture_output=True,
@@ -229,9 +229,9 @@ def test_a_folder_without_rights_is_passed_by_and_a_store_in_one_is_an_error(
         )
     finally:
         (project / locked).chmod(0o755)
-    assert done.returncode == (4 if message else 0), done
-    assert message in done.stderr
-    assert done.stderr.count("\n") == bool(message)
+    assert process.returncode == (4 if message else 0), process
+    assert message in process.stderr
+    assert process.stderr.count("\n") == bool(message)
 
 
 # --- the web application -----------------------------------------------------------------------------------
@@ -242,12 +242,12 @@ def test_serve_shows_the_store_above_and_creates_none(
     project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     empty = tmp_path_factory.mktemp("empty")
-    for place, shown in ((project / "evals", "../.proctor/proctor.db"), (empty, ".proctor/proctor.db")):
+    for place, store_path in ((project / "evals", "../.proctor/proctor.db"), (empty, ".proctor/proctor.db")):
         with subprocess.Popen(
             [*PYTHON, "serve", "--port", "0"], cwd=place, stderr=subprocess.PIPE, encoding="utf-8"
         ) as server:
             assert server.stderr is not None
-            assert f"It shows {shown} to this machine." in server.stderr.readline()
+            assert f"It shows {store_path} to this machine." in server.stderr.readline()
             server.terminate()
     assert list(empty.iterdir()) == []
     assert json.dumps(stores_below(project)) == '[".proctor"]'

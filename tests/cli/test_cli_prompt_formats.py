@@ -1,4 +1,4 @@
-"""Suites whose formats have prompts or variables: the runs that they make, and what is sent for each case."""
+"""Suites whose formats have prompts or variables: their runs, and the messages for each case."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ CASES = "id,input,expected,city,Lang\na,,hola,Lima,es\nb,,hei,Oslo,\n"
 
 
 class Recorder(JsonHandler):
-    """Answers `Lima` to everything, and records what it gets."""
+    """Always answers `Lima`, and records the requests."""
 
-    seen: list[tuple[str, list[dict[str, str]]]]
+    requests: list[tuple[str, list[dict[str, str]]]]
 
     def handle_json(self, body: Any) -> None:
-        self.seen.append((body["model"], body["messages"]))
+        self.requests.append((body["model"], body["messages"]))
         self.send_json(make_reply("openai", "Lima"))
 
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[Any]]]:
-    """The address of a server, and what it gets: the model and the messages of each request."""
-    seen: list[Any] = []
+    """The address of a server, and the model and messages of each request to it."""
+    requests: list[Any] = []
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-some-length")
-    with serve_in_thread(type("Handler", (Recorder,), {"seen": seen})) as server:
-        yield f"http://127.0.0.1:{server.server_port}/v1", seen
+    with serve_in_thread(type("Handler", (Recorder,), {"requests": requests})) as server:
+        yield f"http://127.0.0.1:{server.server_port}/v1", requests
 
 
 def write(name: str, text: str) -> str:
@@ -85,13 +85,13 @@ def system(text: str) -> dict[str, str]:
 def test_promptfoo_makes_a_run_for_each_prompt_and_provider_and_sends_what_it_says(
     proctor: Proctor, service: tuple[str, list[Any]]
 ) -> None:
-    url, seen = service
+    url, requests = service
     name = write("capitals/promptfooconfig.yaml", CONFIGURATION)
     runs = run_all(proctor, name, "-t", f"openai:small@{url}", "-t", f"openai:big@{url}")
     assert len(runs) == 4
     assert len({run["group"] for run in runs}) == 1
     assert [run["total"] for run in runs] == [2] * 4
-    assert sorted(seen, key=json.dumps) == sorted(
+    assert sorted(requests, key=json.dumps) == sorted(
         [
             (model, messages)
             for model in ("small", "big")
@@ -149,10 +149,10 @@ def test_a_suite_with_one_prompt_is_converted_as_it_is_sent(proctor: Proctor) ->
 
 def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proctor: Proctor) -> None:
     path = write("capitals/promptfooconfig.yaml", CONFIGURATION)
-    refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
-    assert refused.code == 4
-    assert "the format agentv cannot express `defaults.prompts`: the suite has 2 prompts," in refused.err
-    assert "The format proctor keeps them." in refused.err
+    result = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
+    assert result.code == 4
+    assert "the format agentv cannot express `defaults.prompts`: the suite has 2 prompts," in result.err
+    assert "The format proctor keeps them." in result.err
     assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
     (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")
     assert answers(proctor, run["run"])["test-1[country=Peru]~chat"] == "Peru?"
@@ -233,10 +233,10 @@ def test_a_variable_may_name_an_environment_variable(
 def test_agentv_makes_a_run_for_each_prompt_and_a_test_with_an_input_is_run_once(
     proctor: Proctor, service: tuple[str, list[Any]]
 ) -> None:
-    url, seen = service
+    url, requests = service
     runs = run_all(proctor, write("capitals.eval.yaml", EVAL_V5), "-t", f"openai:m@{url}")
     assert [run["total"] for run in runs] == [2, 1]
-    assert sorted(json.dumps(messages) for _, messages in seen) == sorted(
+    assert sorted(json.dumps(messages) for _, messages in requests) == sorted(
         json.dumps(messages)
         for messages in (
             [user("Hello")],
@@ -249,7 +249,7 @@ def test_agentv_makes_a_run_for_each_prompt_and_a_test_with_an_input_is_run_once
 def test_markdown_makes_a_run_for_each_prompt_of_its_tests(
     proctor: Proctor, service: tuple[str, list[Any]]
 ) -> None:
-    url, seen = service
+    url, requests = service
     write("md/prompts/calm.md", "---\nid: calm\n---\nBe calm.\n")
     write("md/prompts/loud.md", "---\nid: loud\nreplacements: {how: [very, a bit]}\n---\nBe {{how}} loud.\n")
     turn = "# 👤\nHow far is the moon?\n\n---\n\nSome 384,000 km.\n"
@@ -258,7 +258,7 @@ def test_markdown_makes_a_run_for_each_prompt_of_its_tests(
     result = proctor("run", "md/tests", "-t", f"openai:m@{url}", "--judge", "echo", "--json")
     assert [run["total"] for run in result.json["runs"]] == [2, 1, 1]
     question = user("How far is the moon?")
-    assert sorted(json.dumps(messages) for _, messages in seen) == sorted(
+    assert sorted(json.dumps(messages) for _, messages in requests) == sorted(
         json.dumps([system(text), question])
         for text in (
             "Be calm.",

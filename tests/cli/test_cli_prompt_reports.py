@@ -29,15 +29,15 @@ def suite_and_prompts(folder: Path) -> None:
 def group(proctor: Proctor) -> list[dict[str, Any]]:
     """The runs of both prompts on `echo`."""
     words = ("--prompt", "prompts/terse.txt", "--prompt", "prompts/steps.md")
-    told = proctor("run", "s.jsonl", "--target", "echo", *words, "--json", "-o", "t.xml", "-o", "t.md")
-    return list(told.json["runs"])
+    result = proctor("run", "s.jsonl", "--target", "echo", *words, "--json", "-o", "t.xml", "-o", "t.md")
+    return list(result.json["runs"])
 
 
 def test_records_have_the_name_and_the_digest(group: list[dict[str, Any]], proctor: Proctor) -> None:
     assert [run["prompt"]["name"] for run in group] == ["terse", "steps"]
     assert group[0]["prompt"] == {"name": "terse", "digest": DIGEST}
-    listed = proctor("runs", "list", "--json").json["runs"]
-    assert listed[-1]["prompt"] == group[0]["prompt"]
+    rows = proctor("runs", "list", "--json").json["runs"]
+    assert rows[-1]["prompt"] == group[0]["prompt"]
     proctor("run", "s.jsonl", "--target", "echo")
     assert proctor("runs", "list", "--json").json["runs"][0]["prompt"] is None
 
@@ -52,8 +52,8 @@ def test_reports_tell_runs_apart_by_their_prompts(group: list[dict[str, Any]], f
 
 
 def test_a_comparison_names_the_prompts_of_both_sides(group: list[dict[str, Any]], proctor: Proctor) -> None:
-    told = proctor("compare", group[0]["run"], group[1]["run"]).out.splitlines()
-    assert [line.split()[:2] for line in told if line.startswith(("baseline ", "candidate "))][:2] == [
+    result = proctor("compare", group[0]["run"], group[1]["run"]).out.splitlines()
+    assert [line.split()[:2] for line in result if line.startswith(("baseline ", "candidate "))][:2] == [
         ["baseline", "terse"],
         ["candidate", "steps"],
     ]
@@ -72,18 +72,18 @@ def test_exported_trials_have_the_name(group: list[dict[str, Any]], proctor: Pro
 
 
 def test_the_list_is_filtered_by_the_name(group: list[dict[str, Any]], proctor: Proctor) -> None:
-    told = proctor("runs", "list", "--prompt", "terse")
-    assert "s v1 on echo · terse" in told.out
-    assert "steps" not in told.out
+    result = proctor("runs", "list", "--prompt", "terse")
+    assert "s v1 on echo · terse" in result.out
+    assert "steps" not in result.out
     assert "No stored run matches." in proctor("runs", "list", "--prompt", "other").out
     assert len(group) == 2
 
 
 def test_a_run_shows_its_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:
     terse, steps = (run["run"] for run in group)
-    shown = proctor("runs", "show", terse).out
-    assert "s v1 on echo · terse" in shown
-    assert f"Prompt terse, {DIGEST}: proctor runs show {terse} --prompt" in shown
+    report = proctor("runs", "show", terse).out
+    assert "s v1 on echo · terse" in report
+    assert f"Prompt terse, {DIGEST}: proctor runs show {terse} --prompt" in report
     assert proctor("runs", "show", terse, "--prompt").out == "Q: {{ input }}\n"
     assert proctor("runs", "show", steps, "--prompt").out == "# system\nThink.\n\n# user\n{{ input }}\n"
     row = proctor("runs", "show", steps, "--prompt", "--json").json
@@ -95,20 +95,20 @@ def test_a_run_shows_its_prompt(group: list[dict[str, Any]], proctor: Proctor) -
 
 
 def test_what_is_no_prompt_to_show_is_said(proctor: Proctor, group: list[dict[str, Any]]) -> None:
-    told = proctor("runs", "show", group[0]["run"], "--prompt", "--failures")
-    assert (told.code, "Remove --failures and --case" in told.err) == (4, True)
+    result = proctor("runs", "show", group[0]["run"], "--prompt", "--failures")
+    assert (result.code, "Remove --failures and --case" in result.err) == (4, True)
     proctor("run", "s.jsonl", "--target", "echo")
-    told = proctor("runs", "show", "last", "--prompt")
-    assert told.code == 4
-    assert "has no prompt: its cases were sent as they are." in told.err
+    result = proctor("runs", "show", "last", "--prompt")
+    assert result.code == 4
+    assert "has no prompt: its cases were sent as they are." in result.err
 
 
 def test_hostile_text_of_a_prompt_cannot_act_on_a_terminal(proctor: Proctor, folder: Path) -> None:
     (folder / "bad.txt").write_text("\x1b[2J\u202e{{ input }}", encoding="utf-8")
     proctor("run", "s.jsonl", "--target", "echo", "--prompt", "bad.txt", "--quiet")
-    shown = proctor("runs", "show", "last", "--prompt").out
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
+    report = proctor("runs", "show", "last", "--prompt").out
+    assert "\x1b" not in report
+    assert "\u202e" not in report
 
 
 def test_the_project_names_prompts_from_its_own_folder(
@@ -118,34 +118,34 @@ def test_the_project_names_prompts_from_its_own_folder(
     (folder / "proctor.toml").write_text(text, encoding="utf-8")
     (folder / "deep").mkdir()
     monkeypatch.chdir(folder / "deep")
-    told = proctor("run", "--json")
-    assert [run["prompt"]["name"] for run in told.json["runs"]] == ["terse", "slow"]
-    told = proctor("run", "--json", "--prompt", "own=../prompts/terse.txt")
-    assert [run["prompt"]["name"] for run in told.json["runs"]] == ["own"]
+    result = proctor("run", "--json")
+    assert [run["prompt"]["name"] for run in result.json["runs"]] == ["terse", "slow"]
+    result = proctor("run", "--json", "--prompt", "own=../prompts/terse.txt")
+    assert [run["prompt"]["name"] for run in result.json["runs"]] == ["own"]
 
 
 def test_a_wrong_value_in_the_project_is_said(proctor: Proctor, folder: Path) -> None:
     (folder / "proctor.toml").write_text("prompt = [3]\n", encoding="utf-8")
-    told = proctor("run", "s.jsonl", "--target", "echo")
-    assert (told.code, "`prompt` is [3]. Give a text or a list of these." in told.err) == (4, True)
+    result = proctor("run", "s.jsonl", "--target", "echo")
+    assert (result.code, "`prompt` is [3]. Give a text or a list of these." in result.err) == (4, True)
 
 
 def test_last_failed_goes_by_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:
     words = ("run", "s.jsonl", "--target", "echo", "--prompt", "prompts/terse.txt")
-    told = proctor(*words, "--last-failed")
+    result = proctor(*words, "--last-failed")
     assert (
         f"s on echo · terse: running only the 1 case that failed or errored in run {group[0]['run']}."
-        in told.err
+        in result.err
     )
-    told = proctor(*words, f"--last-failed={group[1]['run']}")
-    assert told.code == 4
-    assert f"Run {group[1]['run']} is a run of s on echo · steps, which this command does not" in told.err
+    result = proctor(*words, f"--last-failed={group[1]['run']}")
+    assert result.code == 4
+    assert f"Run {group[1]['run']} is a run of s on echo · steps, which this command does not" in result.err
 
 
 def test_verify_and_attest_name_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:
-    told = proctor("attest", group[0]["run"], "-o", "b", "--no-sign")
-    assert "on echo · terse" in told.out, told
-    shown = proctor("verify", "b").out
-    assert f"\nprompt     terse, {DIGEST}\n" in shown
+    result = proctor("attest", group[0]["run"], "-o", "b", "--no-sign")
+    assert "on echo · terse" in result.out, result
+    report = proctor("verify", "b").out
+    assert f"\nprompt     terse, {DIGEST}\n" in report
     (row,) = proctor("verify", "b", "--json").json["bundles"]
     assert (row["prompt"], row["prompt_digest"]) == ("terse", DIGEST)

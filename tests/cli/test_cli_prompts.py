@@ -77,9 +77,9 @@ def test_a_suite_without_a_variable_of_the_prompt_grades_nothing_again(files: Pa
     (files / "city.txt").write_text("{{ input }} {{ city }}", encoding="utf-8")
     (run,) = run_prompts(proctor, "-pcity.txt")
     (files / "other.csv").write_text("id,input,expected\na,x,x\n", encoding="utf-8")
-    told = proctor("regrade", run["run"], "--suite", "other.csv")
-    assert told.code == 4
-    assert "The prompt 'city' uses `{{ city }}`, and case 'a' has no value for it." in told.err
+    result = proctor("regrade", run["run"], "--suite", "other.csv")
+    assert result.code == 4
+    assert "The prompt 'city' uses `{{ city }}`, and case 'a' has no value for it." in result.err
     assert len(proctor("runs", "list", "--json").json["runs"]) == 1
 
 

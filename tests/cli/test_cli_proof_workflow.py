@@ -1,4 +1,4 @@
-"""From a file of cases to a badge that somebody else can check: the whole way, as two people go it."""
+"""The whole way from a file of cases to a badge that another person verifies."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_from_a_suite_to_a_badge_that_somebody_else_verifies(
     ).run
     holdout = second["splits"]["holdout"]
 
-    compared = proctor("compare", "baseline", "last", "--gate", "--max-regression", 0.02)
-    assert compared.code == 0
-    assert "is better than" in compared.out
+    comparison = proctor("compare", "baseline", "last", "--gate", "--max-regression", 0.02)
+    assert comparison.code == 0
+    assert "is better than" in comparison.out
     assert proctor("compare", "last", "baseline", "--gate", "--max-regression", 0.02).code == 1
 
     (bundle,) = (folder / "release").iterdir()
@@ -61,8 +61,8 @@ def test_from_a_suite_to_a_badge_that_somebody_else_verifies(
     assert proctor("verify", bundle, "--require-signature").code == 1
     (folder / "ada.pem").write_text(public_key, encoding="utf-8")
     proctor("keys", "trust", "ada.pem", "--name", "ada")
-    trusted = proctor("verify", bundle, "--require-signature")
-    assert (trusted.code, "ada" in trusted.out) == (0, True)
+    verification = proctor("verify", bundle, "--require-signature")
+    assert (verification.code, "ada" in verification.out) == (0, True)
 
     again = proctor("replay", bundle, "--target", "scripted:better.jsonl", "--store", "belas.db", "--json")
     assert again.code == 0
@@ -76,7 +76,7 @@ def test_a_bundle_whose_answers_were_changed_gets_no_badge(
     (bundle,) = (folder / "release").iterdir()
     trials = bundle / "trials.jsonl"
     trials.write_bytes(trials.read_bytes().replace(b'"nothing"', b'"amber"'))
-    refused = proctor("certify", bundle, "-o", "badge.svg")
-    assert refused.code == 1
-    assert "trials.jsonl" in refused.err
+    result = proctor("certify", bundle, "-o", "badge.svg")
+    assert result.code == 1
+    assert "trials.jsonl" in result.err
     assert not (folder / "badge.svg").exists()

@@ -1,4 +1,4 @@
-"""Runs on a real Ray cluster of two nodes: equal to those of one machine, whatever ends meanwhile.
+"""Runs on a real Ray cluster of two nodes: equal to runs on one machine, even if processes end.
 
 One test, as its cluster takes longer to start than everything that is done on it.
 """
@@ -45,7 +45,7 @@ class Endpoint(ThreadServer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.lock = threading.Lock()
-        self.asked: Counter[str] = Counter()
+        self.request_counts: Counter[str] = Counter()
         self.now = self.peak = 0
 
     @property
@@ -53,7 +53,7 @@ class Endpoint(ThreadServer):
         return f"openai:m@http://127.0.0.1:{self.server_port}/v1"
 
     def reset(self) -> None:
-        self.asked, self.peak = Counter(), 0
+        self.request_counts, self.peak = Counter(), 0
 
 
 class Chat(JsonHandler):
@@ -64,7 +64,7 @@ class Chat(JsonHandler):
     def handle_json(self, body: Any) -> None:
         text, server = body["messages"][-1]["content"], self.server
         with server.lock:
-            server.asked[text] += 1
+            server.request_counts[text] += 1
             server.now += 1
             server.peak = max(server.peak, server.now)
         sleep(0.02)
@@ -79,7 +79,7 @@ class Chat(JsonHandler):
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
-    """Two nodes with one processor each, which have a key that no driver has."""
+    """Two nodes with one processor each, with a key that no driver has."""
     source = str(Path(proctor.__file__).parents[1])
     environ = {**os.environ, "PYTHONPATH": source, "OPENAI_API_KEY": "sk-of-the-nodes"}
     cluster = RayNodes(environ, tmp_path_factory.mktemp("ray"))
@@ -90,24 +90,24 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
 
 
 def list_processes() -> list[int]:
-    """The processes that make trials."""
-    found = []
+    """The ids of the processes that make trials."""
+    process_ids = []
     for folder in Path("/proc").iterdir():
         try:
             if b"ray::TrialProcess" in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
+                process_ids.append(int(folder.name))
         except OSError:
             pass
-    return found
+    return process_ids
 
 
-def has_asked(endpoint: Endpoint, count: int) -> bool:
-    """Whether at least that number of requests has come."""
-    return endpoint.asked.total() >= count
+def has_requests(endpoint: Endpoint, count: int) -> bool:
+    """Whether the server has had at least that number of requests."""
+    return endpoint.request_counts.total() >= count
 
 
 def numbers(result: CommandResult) -> list[Any]:
-    """What a command's runs came to, but for times, ids and the engine."""
+    """The numbers of a command's runs, without times, ids and the engine."""
     totals = (
         "suite",
         "passed",
@@ -141,39 +141,39 @@ def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanw
         # The same totals in all formats, with graders that are programs, judges and workspaces.
         suites = ("arithmetic.jsonl", "support.csv", "agent/desk.eval.yaml", "judged.eval.yaml")
         words = ("run", *suites, "-t", endpoint.target, "--judge", endpoint.target, "--repeat", "2")
-        here = process(*words, "--json", environ={"OPENAI_API_KEY": "sk"} | environ)
-        there = process(*words, *ray, environ=environ)
-        assert numbers(there) == numbers(here)
-        assert "ray" not in there.err.lower().replace("connecting to ray …", "")
+        local_result = process(*words, "--json", environ={"OPENAI_API_KEY": "sk"} | environ)
+        ray_result = process(*words, *ray, environ=environ)
+        assert numbers(ray_result) == numbers(local_result)
+        assert "ray" not in ray_result.err.lower().replace("connecting to ray …", "")
 
         # One run that ends three times and is resumed. Each command takes seconds to connect.
         many = ("run", "many.jsonl", "-t", endpoint.target, "--concurrency", str(CONCURRENCY), *ray)
         endpoint.reset()
         driver = start(*many, environ=environ)
-        wait_until(partial(has_asked, endpoint, CASES // 8))
+        wait_until(partial(has_requests, endpoint, CASES // 8))
         driver.send_signal(signal.SIGINT)
         _, err = driver.communicate()
         assert "Continue with: proctor run --resume" in err
         assert "Traceback" not in err
         result = process("runs", "show", "last", "--json", environ=environ)
-        assert result.run["total"] == endpoint.asked.total()  # nothing was in flight
+        assert result.run["total"] == endpoint.request_counts.total()  # nothing was in flight
 
         driver = start(*many, "--resume", environ=environ)
-        wait_until(partial(has_asked, endpoint, CASES * 3 // 8))
+        wait_until(partial(has_requests, endpoint, CASES * 3 // 8))
         driver.kill()
         driver.communicate()
         wait_until(lambda: not list_processes())
 
         through_client = ("--engine-address", nodes.client_address)
         driver = start(*many, "--resume", *through_client, environ=environ)
-        wait_until(partial(has_asked, endpoint, CASES * 5 // 8))
+        wait_until(partial(has_requests, endpoint, CASES * 5 // 8))
         os.kill(random.choice(list_processes()), signal.SIGKILL)
-        wait_until(partial(has_asked, endpoint, CASES * 7 // 8))
+        wait_until(partial(has_requests, endpoint, CASES * 7 // 8))
         nodes.kill_node()
         out, err = driver.communicate()
         finished = CommandResult(driver.returncode, out, err)
         assert finished.run["passed"] == finished.run["total"] == CASES
-        assert set(endpoint.asked) == {row["input"] for row in rows}
+        assert set(endpoint.request_counts) == {row["input"] for row in rows}
         assert endpoint.peak == CONCURRENCY
         # For each of the three kills 64 messages or a tenth of a second, of each of two processes.
-        assert endpoint.asked.total() - CASES <= 3 * (2 * CONCURRENCY + 2 * 64)
+        assert endpoint.request_counts.total() - CASES <= 3 * (2 * CONCURRENCY + 2 * 64)

@@ -93,7 +93,7 @@ def run_read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..
     def run(*commands: tuple[str, ...]) -> Results:
         words = [[*command, "--store", "s.db"] for command in commands]
         with _without_permissions(folder):
-            done = subprocess.run(
+            process = subprocess.run(
                 [*prefix, sys.executable, "-c", _RUNS, json.dumps(words)],
                 cwd=folder,
                 capture_output=True,
@@ -101,9 +101,9 @@ def run_read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..
                 timeout=PATIENCE_S,
                 check=False,
             )
-        assert (done.returncode, done.stderr) == (0, "")
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
-        results = {tuple(told[:-2]): (code, out, err) for told, code, out, err in rows}
+        assert (process.returncode, process.stderr) == (0, "")
+        rows = [json.loads(line) for line in process.stdout.splitlines()]
+        results = {tuple(result[:-2]): (code, out, err) for result, code, out, err in rows}
         assert not any("Traceback" in err or "Internal error" in err for _, _, err in results.values())
         return results
 
@@ -127,7 +127,7 @@ def test_in_continuous_integration_one_of_the_ways_is_tried() -> None:
 
 
 @pytest.fixture
-def stored(proctor: Proctor, half: str, folder: Path, run_read_only: object) -> Path:
+def store_folder(proctor: Proctor, half: str, folder: Path, run_read_only: object) -> Path:
     """The folder of a store with two runs of ten cases, none held out."""
     for _ in range(2):
         proctor("run", half, "--target", "echo", "--no-holdout", "--quiet", "--store", "store/s.db")
@@ -139,9 +139,9 @@ def _snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_reads_works_and_what_writes_is_refused_in_one_sentence(
-    stored: Path, run_read_only: Callable[..., Results]
+    store_folder: Path, run_read_only: Callable[..., Results]
 ) -> None:
-    before = _snapshot(stored)
+    before = _snapshot(store_folder)
     results = run_read_only(*READS, *WRITES)
     for command in READS:
         code, _, err = results[command]
@@ -150,27 +150,27 @@ def test_what_reads_works_and_what_writes_is_refused_in_one_sentence(
         code, out, err = results[command]
         assert (code, out, err.count("\n")) == (4, "", 1), (command, err)
         assert "The store s.db is read-only. Copy it to a folder" in err
-    assert _snapshot(stored) == before
+    assert _snapshot(store_folder) == before
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_what_waits_in_a_log_is_seen(
-    stored: Path, proctor: Proctor, folder: Path, run_read_only: Callable[..., Results], has_index: bool
+def test_trials_in_the_write_ahead_log_are_read(
+    store_folder: Path, proctor: Proctor, folder: Path, run_read_only: Callable[..., Results], has_index: bool
 ) -> None:
-    shutil.copytree(stored, folder / "live")
+    shutil.copytree(store_folder, folder / "live")
     with closing(sqlite3.connect(folder / "live" / "s.db", isolation_level=None)) as other:
         other.execute(
             "UPDATE runs SET status = 'interrupted', body = replace(body, 'finished', 'interrupted')"
         )
         other.execute("UPDATE runs SET body = CAST(body AS BLOB)")
         for ending in ("", "-wal", *(["-shm"] if has_index else [])):
-            shutil.copy(folder / "live" / f"s.db{ending}", stored / f"s.db{ending}")
-    before = _snapshot(stored)
+            shutil.copy(folder / "live" / f"s.db{ending}", store_folder / f"s.db{ending}")
+    before = _snapshot(store_folder)
     results = run_read_only(("runs", "list"), ("store", "backup", "../b.db"), ("runs", "tag", "last", "t"))
     assert results["runs", "list"][1].count("interrupted") == 2
     assert results["store", "backup", "../b.db"][0] == 0
     assert results["runs", "tag", "last", "t"][0] == 4
-    after = _snapshot(stored)
+    after = _snapshot(store_folder)
     assert {name: after[name] for name in ("s.db", "s.db-wal")} == {
         name: before[name] for name in ("s.db", "s.db-wal")
     }

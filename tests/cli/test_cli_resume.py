@@ -1,4 +1,4 @@
-"""Runs that were cut short: killed, interrupted, resumed, and asked again where they went wrong."""
+"""Interrupted runs: killed, stopped by Ctrl-C, resumed, and retried for errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def note(prompt):
     with open("asked.txt", "a", encoding="utf-8") as file:
         file.write(prompt + "\\n")
 """
-# Writes down every question before it answers, slowly, and the later ones when there is a file `go`.
+# Records every question and answers slowly; from number `gate` on it waits for a file `go`.
 SLOW = (
     NOTE
     + """
@@ -49,19 +49,19 @@ async def f(prompt):
 )
 
 
-def _stored(folder: Path) -> int:
-    """How many trials another process sees in the store."""
+def _count_trials(folder: Path) -> int:
+    """The number of trials that another process sees in the store."""
     path = folder / ".proctor" / "proctor.db"
     if not path.exists():
         return 0
     try:
         with closing(sqlite3.connect(path)) as db:
             return int(db.execute("SELECT count(*) FROM trials").fetchone()[0])
-    except sqlite3.OperationalError:  # the tables are being made
+    except sqlite3.OperationalError:  # the tables do not exist yet
         return 0
 
 
-def _asked(folder: Path) -> list[str]:
+def _read_questions(folder: Path) -> list[str]:
     return (folder / "asked.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
@@ -80,24 +80,26 @@ def test_a_run_killed_in_the_middle_is_finished_by_resuming_and_every_trial_coun
 ) -> None:
     words = ("run", many, "--target", function(SLOW.format(seconds=0.01, gate=900)))
     killed: subprocess.Popen[str] = start(*words)
-    wait_until(lambda: _stored(folder) > 300)
+    wait_until(lambda: _count_trials(folder) > 300)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    before = _stored(folder)
-    asked_before = len(_asked(folder))
+    before = _count_trials(folder)
+    asked_before = len(_read_questions(folder))
     assert 300 < before < 1500
     (folder / "go").touch()
     assert "interrupted" in proctor("runs", "list").out
 
-    told = proctor(*words, "--resume", "--json", "-o", "all.jsonl")
-    assert (told.code, told.run["status"]) == (0, "finished")
-    assert (told.run["total"], told.run["passed"]) == (1500, 1500)
+    result = proctor(*words, "--resume", "--json", "-o", "all.jsonl")
+    assert (result.code, result.run["status"]) == (0, "finished")
+    assert (result.run["total"], result.run["passed"]) == (1500, 1500)
     rows = _rows(folder / "all.jsonl")
     assert [row["case_id"] for row in rows] == [f"t{n}" for n in range(1500)]
-    assert {row["run"] for row in rows} == {told.run["run"]}
-    assert len(_asked(folder)) - asked_before == 1500 - before  # what was durable is not asked again
-    (listed,) = proctor("runs", "list", "--json").json["runs"]
-    assert (listed["passed"], listed["total"]) == (1500, 1500)
+    assert {row["run"] for row in rows} == {result.run["run"]}
+    assert (
+        len(_read_questions(folder)) - asked_before == 1500 - before
+    )  # no answer in the store is asked again
+    (list_row,) = proctor("runs", "list", "--json").json["runs"]
+    assert (list_row["passed"], list_row["total"]) == (1500, 1500)
 
 
 def test_ctrl_c_keeps_what_finished_and_names_the_command_that_goes_on(
@@ -112,23 +114,23 @@ def test_ctrl_c_keeps_what_finished_and_names_the_command_that_goes_on(
         "--concurrency",
         "8",
     )
-    begun: subprocess.Popen[str] = start(*words, "--store", "my store.db")
-    wait_until(lambda: (folder / "asked.txt").exists() and len(_asked(folder)) > 40)
-    begun.send_signal(signal.SIGINT)
-    out, err = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == 2
+    process: subprocess.Popen[str] = start(*words, "--store", "my store.db")
+    wait_until(lambda: (folder / "asked.txt").exists() and len(_read_questions(folder)) > 40)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
     (run,) = json.loads(out)["runs"]
     assert (run["status"], run["exit_code"], json.loads(out)["exit_code"]) == ("interrupted", 2, 2)
-    assert run["total"] == len(_asked(folder)) < 1500  # calls under way were allowed to finish
+    assert run["total"] == len(_read_questions(folder)) < 1500  # calls in progress were allowed to finish
     assert "Traceback" not in err
 
-    found = re.search(r"Continue with: proctor (run --resume=(\S+) --store 'my store\.db')", err)
-    assert found is not None
-    assert found[2] == run["run"]
+    match = re.search(r"Continue with: proctor (run --resume=(\S+) --store 'my store\.db')", err)
+    assert match is not None
+    assert match[2] == run["run"]
     (folder / f"{words[3].split(':')[1]}.py").write_text(SLOW.format(seconds=0, gate=1500), encoding="utf-8")
-    told = proctor("run", f"--resume={found[2]}", "--store", "my store.db", "--json")
-    assert (told.code, told.run["run"], told.run["passed"]) == (0, run["run"], 1500)
-    assert Counter(_asked(folder)).most_common(1)[0][1] == 1
+    result = proctor("run", f"--resume={match[2]}", "--store", "my store.db", "--json")
+    assert (result.code, result.run["run"], result.run["passed"]) == (0, run["run"], 1500)
+    assert Counter(_read_questions(folder)).most_common(1)[0][1] == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -136,18 +138,18 @@ def test_a_second_signal_stops_at_once(
     start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path, number: signal.Signals
 ) -> None:
     target = function(SLOW.format(seconds=3600, gate=1500))
-    for _ in range(5):  # a busy machine may need longer than the calls under way are given
-        begun: subprocess.Popen[str] = start("run", many, "--target", target)
+    for _ in range(5):  # a busy machine may take longer than the time for calls in progress
+        process: subprocess.Popen[str] = start("run", many, "--target", target)
         wait_until((folder / "asked.txt").exists)
         (folder / "asked.txt").unlink()
-        begun.send_signal(number)
-        assert begun.stderr is not None
-        assert any("Ctrl-C again" in line for line in begun.stderr)
+        process.send_signal(number)
+        assert process.stderr is not None
+        assert any("Ctrl-C again" in line for line in process.stderr)
         began = monotonic()
-        begun.send_signal(number)
-        assert begun.wait(PATIENCE_S) == 2
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 2
         took = monotonic() - began
-        assert "--resume=" in begun.stderr.read()
+        assert "--resume=" in process.stderr.read()
         if took < GRACE_S:
             break
     assert took < GRACE_S
@@ -160,9 +162,9 @@ def test_ctrl_c_before_the_first_run_begins_is_2(start: Proctor, half: str, fold
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nasync def f(prompt):\n    return prompt\n",
         encoding="utf-8",
     )
-    begun: subprocess.Popen[str] = start("run", half, "--target", "function:late:f", "--json")
-    out, err = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == 2
+    process: subprocess.Popen[str] = start("run", half, "--target", "function:late:f", "--json")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2
     assert json.loads(out)["exit_code"] == 2
     assert "Traceback" not in err
 
@@ -171,29 +173,29 @@ def test_a_function_that_hangs_does_not_keep_the_command_from_ending(
     start: Proctor, suite: Proctor, function: Proctor
 ) -> None:
     target = function("import time\ndef f(prompt):\n    time.sleep(3600)\n    return prompt\n")
-    begun: subprocess.Popen[str] = start(
+    process: subprocess.Popen[str] = start(
         "run", suite(("a", "x", "x")), "--target", target, "--timeout", "0.1", "--json"
     )
-    out, _ = begun.communicate(timeout=PATIENCE_S)
-    assert begun.returncode == json.loads(out)["exit_code"] == 3
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == json.loads(out)["exit_code"] == 3
 
 
 # --- what is resumed ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[..., str]:
-    """Cuts a run of `half` short after four of its ten cases; gives its target, which is quick from then."""
+def start_and_kill(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[..., str]:
+    """Kills a run of `half` after four of its ten cases; returns its target, which then answers at once."""
 
     def make(*words: str) -> str:
         target: str = function(
             "import asyncio\nasync def f(prompt):\n    if prompt == 'say 4':\n"
             "        await asyncio.sleep(60)\n    return prompt\n"
         )
-        begun: subprocess.Popen[str] = start("run", half, "--target", target, "--concurrency", "1", *words)
-        wait_until(lambda: _stored(folder) == 4)
-        begun.kill()
-        begun.communicate()
+        process: subprocess.Popen[str] = start("run", half, "--target", target, "--concurrency", "1", *words)
+        wait_until(lambda: _count_trials(folder) == 4)
+        process.kill()
+        process.communicate()
         quick = "async def f(prompt):\n    return prompt\n"
         (folder / f"{target.split(':')[1]}.py").write_text(quick, encoding="utf-8")
         return target
@@ -202,12 +204,12 @@ def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[
 
 
 def test_resuming_without_a_run_finds_the_newest_that_fits(
-    proctor: Proctor, cut: Proctor, half: str, folder: Path
+    proctor: Proctor, start_and_kill: Proctor, half: str, folder: Path
 ) -> None:
-    target = cut()
-    told = proctor("run", "--resume", half, "--target", target, "--json")
-    assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)
-    assert told.err == ""
+    target = start_and_kill()
+    result = proctor("run", "--resume", half, "--target", target, "--json")
+    assert (result.code, result.run["total"], result.run["passed"]) == (1, 10, 5)
+    assert result.err == ""
     assert len(proctor("runs", "list").out.splitlines()) == 2
     again = proctor("run", half, "--target", target, "--resume", "--json")
     assert (again.code, again.json["runs"]) == (4, [])
@@ -215,56 +217,58 @@ def test_resuming_without_a_run_finds_the_newest_that_fits(
 
 
 def test_a_killed_run_is_not_finished_by_another_rule(
-    proctor: Proctor, cut: Proctor, half: str, folder: Path
+    proctor: Proctor, start_and_kill: Proctor, half: str, folder: Path
 ) -> None:
-    target = cut()
+    target = start_and_kill()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
-    for named in ((), (half, "--target", target)):
-        told = proctor("run", *named, f"--resume={run_id}", "--judge-rule", "all")
-        assert told.code == 4
-        assert "--judge-rule: the run has" in told.err
-    assert _stored(folder) == 4
-    told = proctor("run", f"--resume={run_id}", "--json")
-    assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)
-    (listed,) = proctor("runs", "list", "--json").json["runs"]
-    shown = proctor("runs", "show", run_id, "--json").run
-    assert (listed["passed"], listed["total"]) == (shown["passed"], shown["total"]) == (5, 10)
+    for suite_words in ((), (half, "--target", target)):
+        result = proctor("run", *suite_words, f"--resume={run_id}", "--judge-rule", "all")
+        assert result.code == 4
+        assert "--judge-rule: the run has" in result.err
+    assert _count_trials(folder) == 4
+    result = proctor("run", f"--resume={run_id}", "--json")
+    assert (result.code, result.run["total"], result.run["passed"]) == (1, 10, 5)
+    (row,) = proctor("runs", "list", "--json").json["runs"]
+    report = proctor("runs", "show", run_id, "--json").run
+    assert (row["passed"], row["total"]) == (report["passed"], report["total"]) == (5, 10)
 
 
-def test_resuming_a_run_by_its_id_needs_nothing_else(proctor: Proctor, cut: Proctor, half: str) -> None:
-    target = cut()
+def test_resuming_a_run_by_its_id_needs_nothing_else(
+    proctor: Proctor, start_and_kill: Proctor, half: str
+) -> None:
+    target = start_and_kill()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     Path(half).unlink()  # its cases are in the store
-    told = proctor("run", f"--resume={run_id}", "--json")
-    assert (told.code, told.run["run"], told.run["total"]) == (1, run_id, 10)
-    assert told.run["target"] == target
+    result = proctor("run", f"--resume={run_id}", "--json")
+    assert (result.code, result.run["run"], result.run["total"]) == (1, run_id, 10)
+    assert result.run["target"] == target
 
 
 @pytest.mark.parametrize(
     "words", [("--temperature", "0.5"), ("--seed", "7"), ("--limit", "9"), ("--repeat", "2"), ("--id", "t*")]
 )
 def test_other_trials_than_those_of_the_unfinished_run_are_refused(
-    proctor: Proctor, cut: Proctor, half: str, words: tuple[str, str]
+    proctor: Proctor, start_and_kill: Proctor, half: str, words: tuple[str, str]
 ) -> None:
-    target = cut()
-    told = proctor("run", half, "--target", target, "--resume", "--json", *words)
-    assert told.code == 4
-    (line,) = [line.strip() for line in told.err.splitlines() if "the run has" in line]
+    target = start_and_kill()
+    result = proctor("run", half, "--target", target, "--resume", "--json", *words)
+    assert result.code == 4
+    (line,) = [line.strip() for line in result.err.splitlines() if "the run has" in line]
     assert line.startswith(f"{words[0]}: the run has ")
     assert line.endswith(f", this command sets {words[1]}")
     assert len(proctor("runs", "list").out.splitlines()) == 2
 
 
 def test_what_does_not_decide_which_trials_there_are_may_change(
-    proctor: Proctor, cut: Proctor, half: str
+    proctor: Proctor, start_and_kill: Proctor, half: str
 ) -> None:
-    target = cut()
-    told = proctor(
+    target = start_and_kill()
+    result = proctor(
         *("run", half, "--target", target, "--resume", "--json", "--concurrency", "3", "--retries", "0"),
         *("--timeout", "5", "--keep-workspaces", "-o", "x.md"),
     )
-    assert (told.code, told.run["total"]) == (1, 10)
-    assert "unfinished" not in told.err
+    assert (result.code, result.run["total"]) == (1, 10)
+    assert "unfinished" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -286,40 +290,42 @@ def test_a_value_behind_a_space_that_is_taken_for_a_suite_is_hinted_at(
     proctor: Proctor, half: str, words: tuple[str, ...], hint: str | None
 ) -> None:
     run_id = proctor("run", half, "--target", "echo", "--json").run["run"]
-    told = proctor(
+    result = proctor(
         "run", *(word.replace("RUN", run_id).replace("HALF", half) for word in words), "--target", "echo"
     )
-    assert told.code == 4
-    assert "There is no suite" in told.err
-    assert (hint.replace("RUN", run_id) in told.err) if hint else ("If you mean" not in told.err)
+    assert result.code == 4
+    assert "There is no suite" in result.err
+    assert (hint.replace("RUN", run_id) in result.err) if hint else ("If you mean" not in result.err)
 
 
 def test_a_changed_suite_is_not_taken_for_the_one_that_was_cut_short(
-    proctor: Proctor, cut: Proctor, half: str, suite: Proctor
+    proctor: Proctor, start_and_kill: Proctor, half: str, suite: Proctor
 ) -> None:
-    target = cut()
+    target = start_and_kill()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     suite(*((f"t{n}", f"say {n}", "other") for n in range(10)), name=half)
     assert "No unfinished run" in proctor("run", half, "--target", target, "--resume").err
-    told = proctor("run", half, "--target", target, f"--resume={run_id}")
-    assert told.code == 4
-    assert "differs" in told.err
+    result = proctor("run", half, "--target", target, f"--resume={run_id}")
+    assert result.code == 4
+    assert "differs" in result.err
 
 
-def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor, half: str) -> None:
-    cut()
+def test_a_run_is_not_continued_on_another_target(
+    proctor: Proctor, start_and_kill: Proctor, half: str
+) -> None:
+    start_and_kill()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
-    told = proctor("run", half, "--target", "echo", f"--resume={run_id}")
-    assert told.code == 4
-    assert "this command sets echo" in told.err
+    result = proctor("run", half, "--target", "echo", f"--resume={run_id}")
+    assert result.code == 4
+    assert "this command sets echo" in result.err
 
 
 def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: Path) -> None:
     first = proctor("run", half, "--target", "echo", "--json").run
-    told = proctor("run", f"--resume={first['run']}", "--json")
-    assert "Nothing is missing" in told.err
-    assert (told.run["run"], told.run["total"]) == (first["run"], 10)
-    assert told.run["finished_at"] == first["finished_at"]
+    result = proctor("run", f"--resume={first['run']}", "--json")
+    assert "Nothing is missing" in result.err
+    assert (result.run["run"], result.run["total"]) == (first["run"], 10)
+    assert result.run["finished_at"] == first["finished_at"]
 
 
 def test_of_a_matrix_that_was_cut_short_only_what_is_missing_is_asked(
@@ -331,24 +337,25 @@ def test_of_a_matrix_that_was_cut_short_only_what_is_missing_is_asked(
         "    while os.path.getsize('asked.txt') > 4 * len('q0\\n') and not os.path.exists('go'):\n"
         "        await asyncio.sleep(0.01)\n    return prompt\n"
     )
-    rows = "".join(f"  - {{name: {one}, target: '{target}', workers: 1}}\n" for one in "abc")
+    rows = "".join(f"  - {{name: {target_name}, target: '{target}', workers: 1}}\n" for target_name in "abc")
     (folder / "targets.yaml").write_text(f"targets:\n{rows}", encoding="utf-8")
     words = ("run", name, "--target", "a", "--target", "b", "--target", "c")
-    begun: subprocess.Popen[str] = start(*words)
-    wait_until(lambda: _stored(folder) == 4)
-    begun.kill()
-    begun.communicate()
-    kept = {run.split()[0] for run in proctor("runs", "list").out.splitlines()[1:]}
+    process: subprocess.Popen[str] = start(*words)
+    wait_until(lambda: _count_trials(folder) == 4)
+    process.kill()
+    process.communicate()
+    earlier_runs = {run.split()[0] for run in proctor("runs", "list").out.splitlines()[1:]}
     (folder / "go").touch()
-    told = proctor(*words, "--resume", "--json")
-    runs = told.json["runs"]
+    result = proctor(*words, "--resume", "--json")
+    runs = result.json["runs"]
     assert [(run["target"], run["passed"], run["status"]) for run in runs] == [
-        (one, 3, "finished") for one in "abc"
+        (target_name, 3, "finished") for target_name in "abc"
     ]
-    assert kept == {run["run"] for run in runs[:2]}
+    assert earlier_runs == {run["run"] for run in runs[:2]}
     assert len({run["group"] for run in runs}) == 1
-    assert sorted(Counter(_asked(folder)).values()) == [3, 3, 4]  # one call was under way when it was cut
-    assert told.err.count("Starting a new one") == 1
+    # One call was in progress when the run was killed.
+    assert sorted(Counter(_read_questions(folder)).values()) == [3, 3, 4]
+    assert result.err.count("Starting a new one") == 1
 
 
 def test_resuming_another_judges_run_is_not_done_in_silence(
@@ -360,16 +367,16 @@ def test_resuming_another_judges_run_is_not_done_in_silence(
         NOTE + "async def f(prompt):\n    if os.path.exists('asked.txt') and not os.path.exists('go'):\n"
         "        await asyncio.sleep(60)\n    note(prompt)\n    return prompt\n"
     )
-    begun: subprocess.Popen[str] = start(
+    process: subprocess.Popen[str] = start(
         "run", name, "--target", target, "--judge", strict, "--concurrency", "1"
     )
-    wait_until(lambda: _stored(Path()) == 1)
-    begun.kill()
-    begun.communicate()
+    wait_until(lambda: _count_trials(Path()) == 1)
+    process.kill()
+    process.communicate()
     Path("go").touch()
-    told = proctor("run", name, "--target", target, "--judge", kind, "--resume", "--json")
-    assert (told.code, told.json["runs"]) == (4, [])
-    assert f"--judge: the run has {strict}, this command sets {kind}" in told.err
+    result = proctor("run", name, "--target", target, "--judge", kind, "--resume", "--json")
+    assert (result.code, result.json["runs"]) == (4, [])
+    assert f"--judge: the run has {strict}, this command sets {kind}" in result.err
 
 
 def test_resuming_with_other_settings_is_refused_with_each_difference_and_both_remedies(
@@ -377,9 +384,9 @@ def test_resuming_with_other_settings_is_refused_with_each_difference_and_both_r
 ) -> None:
     run_id = store_of_interrupted_runs(half, "--target", "echo")
     words = (half, "--target", "echo", "--temperature", "0.7", "--limit", "3", "--threshold", "0.5")
-    told = proctor("run", *words, "--resume")
-    assert told.code == 4
-    first, *lines = told.err.splitlines()
+    result = proctor("run", *words, "--resume")
+    assert result.code == 4
+    first, *lines = result.err.splitlines()
     assert first == (
         "proctor: error: No unfinished run matches this command, so nothing is resumed. The closest is "
         f"{run_id} of half v1 on echo, with 10 of 10 trials. It differs in:"
@@ -401,26 +408,26 @@ def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_neare
 ) -> None:
     name = suite(("t1", "say 1", "say 1"))
     run_id = store_of_interrupted_runs(name, "--target", "echo")
-    told = proctor("run", name, "--target", "mock", "--resume")
-    assert told.code == 4
-    assert f"The closest is {run_id} " in told.err
-    assert "--target: the run has echo, this command sets mock" in told.err
+    result = proctor("run", name, "--target", "mock", "--resume")
+    assert result.code == 4
+    assert f"The closest is {run_id} " in result.err
+    assert "--target: the run has echo, this command sets mock" in result.err
     suite(("t1", "say 1", "say 2"))
-    told = proctor("run", name, "--target", "echo", "--resume", "--json")
-    assert (told.code, told.json["exit_code"]) == (4, 4)
-    assert "the suite: the run has 's v1', and the content of 's v2' differs" in told.err
-    assert "To start a new run: proctor run" in told.json["errors"][0]["message"]
+    result = proctor("run", name, "--target", "echo", "--resume", "--json")
+    assert (result.code, result.json["exit_code"]) == (4, 4)
+    assert "the suite: the run has 's v1', and the content of 's v2' differs" in result.err
+    assert "To start a new run: proctor run" in result.json["errors"][0]["message"]
 
 
 def test_resuming_from_python_with_other_settings_is_refused_too(
     half: str, store_of_interrupted_runs: Proctor
 ) -> None:
     run_id = store_of_interrupted_runs(half, "--target", "echo")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as error:
         package.run(half, target="echo", resume=True, repeats=2, progress=False)
-    assert "  `repeats`: the run has none, this command sets 2\n" in str(refused.value)
-    assert f"proctor run --resume={run_id}\n" in str(refused.value)
-    assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
+    assert "  `repeats`: the run has none, this command sets 2\n" in str(error.value)
+    assert f"proctor run --resume={run_id}\n" in str(error.value)
+    assert f"proctor run {half} --target echo --repeat 2" in str(error.value)
     with pytest.raises(UsageError, match="To start a new run, remove `resume`"):
         package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
     assert package.run(half, target="echo", resume=True, progress=False).id == run_id
@@ -430,18 +437,18 @@ def test_the_command_of_a_new_run_names_the_file_of_a_prompt(
     proctor: Proctor, half: str, tmp_path: Path
 ) -> None:
     (tmp_path / "terse.txt").write_text("{{ input }}", encoding="utf-8")
-    told = proctor("run", half, "--target", "echo", "--prompt", "terse.txt", "--resume")
-    assert told.code == 4
-    assert f"proctor run {half} --target echo --prompt terse.txt\n" in told.err
+    result = proctor("run", half, "--target", "echo", "--prompt", "terse.txt", "--resume")
+    assert result.code == 4
+    assert f"proctor run {half} --target echo --prompt terse.txt\n" in result.err
 
 
 def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_new_one(
     proctor: Proctor, half: str
 ) -> None:
     for _ in range(2):
-        told = proctor("run", half, "--target", "echo", "--resume", "--store", "other.db")
-        assert told.code == 4
-        assert told.err == (
+        result = proctor("run", half, "--target", "echo", "--resume", "--store", "other.db")
+        assert result.code == 4
+        assert result.err == (
             "proctor: error: There is no unfinished run to resume, neither of half on echo nor any "
             f"other.\n  To start a new run: proctor run {half} --target echo --store other.db\n"
         )
@@ -455,17 +462,17 @@ def test_a_run_that_another_process_is_making_is_not_made_twice(
         NOTE + "async def f(prompt):\n    note(prompt)\n    while not os.path.exists('go'):\n"
         "        await asyncio.sleep(0.01)\n    return prompt\n"
     )
-    begun: subprocess.Popen[str] = start("run", half, "--target", target, "--json")
-    wait_until(lambda: (folder / "asked.txt").exists() and len(_asked(folder)) == 10)
+    process: subprocess.Popen[str] = start("run", half, "--target", target, "--json")
+    wait_until(lambda: (folder / "asked.txt").exists() and len(_read_questions(folder)) == 10)
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     for words in ((f"--resume={run_id}",), (half, "--target", target, "--resume")):
-        told = proctor("run", *words)
-        assert told.code == 4
-        assert "is already running in process" in told.err
+        result = proctor("run", *words)
+        assert result.code == 4
+        assert "is already running in process" in result.err
     (folder / "go").touch()
-    out, _ = begun.communicate(timeout=PATIENCE_S)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     (run,) = json.loads(out)["runs"]
-    assert (run["status"], run["total"], len(_asked(folder))) == ("finished", 10, 10)
+    assert (run["status"], run["total"], len(_read_questions(folder))) == ("finished", 10, 10)
 
 
 # --- asking again what went wrong --------------------------------------------------------------------------
@@ -482,10 +489,10 @@ def test_only_what_went_wrong_is_asked_again_and_the_earlier_run_stays(
     assert (first["errors"], first["passed"], first["failed"]) == (2, 4, 4)
     Path("well").touch()
     Path("asked.txt").unlink()
-    told = proctor("run", f"--retry-errors={first['run']}", "--json", "-o", "again.jsonl")
-    assert sorted(_asked(Path())) == ["say 1", "say 2"]
-    again = told.run
-    assert (told.code, again["errors"], again["passed"], again["failed"]) == (1, 0, 5, 5)
+    result = proctor("run", f"--retry-errors={first['run']}", "--json", "-o", "again.jsonl")
+    assert sorted(_read_questions(Path())) == ["say 1", "say 2"]
+    again = result.run
+    assert (result.code, again["errors"], again["passed"], again["failed"]) == (1, 0, 5, 5)
     assert (again["asked"], again["reused"], again["total"]) == (2, 8, 10)
     assert again["run"] != first["run"]
     assert proctor("runs", "show", first["run"], "--json").run["errors"] == 2
@@ -505,13 +512,13 @@ def test_what_could_not_be_judged_is_judged_again_and_not_asked_again(
     (folder / "judge.jsonl").write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
     again = proctor("run", f"--retry-errors={first.run['run']}", "--json")
     assert (again.code, again.run["passed"], again.run["reused"]) == (0, 1, 1)
-    assert len(_asked(folder)) == 1
+    assert len(_read_questions(folder)) == 1
     assert (again.run["graded"], again.run["judge"]["calls"]) == (1, 1)
     third = proctor("run", f"--retry-errors={again.run['run']}", "--json").run
     assert (third["graded"], third["judge"]["calls"]) == (0, 0)
     for run in (again.run, third):
-        shown = proctor("runs", "show", run["run"], "--json").run
-        assert shown | {"looks": run["looks"]} == run
+        report = proctor("runs", "show", run["run"], "--json").run
+        assert report | {"looks": run["looks"]} == run
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded otherwise there")
@@ -527,8 +534,8 @@ def test_judgments_taken_over_cost_nothing_though_the_clock_was_set_back(
     ahead = start(*words, environ=shift_clock(os.environ, f"+{later}"))
     (first,) = json.loads(ahead.communicate(timeout=PATIENCE_S)[0])["runs"]
     assert first["judge"]["calls"] == 1
-    asking = words if again == "--reuse" else ("run", "--json")
-    second = proctor(*asking, again.format(first["run"])).run
+    words_again = words if again == "--reuse" else ("run", "--json")
+    second = proctor(*words_again, again.format(first["run"])).run
     assert second["started_at"] < first["started_at"]
     for run in (second, proctor("runs", "show", second["run"], "--json").run):
         assert (run["reused"], run["graded"], run["judge"]["calls"]) == (1, 0, 0)
@@ -545,19 +552,19 @@ def test_asking_again_that_was_cut_short_is_resumed_with_all_that_was_taken_over
     )
     first = proctor("run", name, "--target", target, "--json").run
     Path("well").touch()
-    begun: subprocess.Popen[str] = start("run", f"--retry-errors={first['run']}", "--concurrency", "1")
-    wait_until(lambda: _stored(folder) == 300 and Path("asked.txt").exists())
-    begun.send_signal(signal.SIGINT)
-    assert begun.stderr is not None
-    assert any("Ctrl-C again" in line for line in begun.stderr)
-    begun.send_signal(signal.SIGINT)
-    assert "Stopped: 100 of 200 trials are stored." in begun.communicate(timeout=PATIENCE_S)[1]
+    process: subprocess.Popen[str] = start("run", f"--retry-errors={first['run']}", "--concurrency", "1")
+    wait_until(lambda: _count_trials(folder) == 300 and Path("asked.txt").exists())
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert any("Ctrl-C again" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    assert "Stopped: 100 of 200 trials are stored." in process.communicate(timeout=PATIENCE_S)[1]
     Path("asked.txt").unlink(missing_ok=True)
     Path("go").touch()
     second = proctor("runs", "list").out.splitlines()[1].split()[0]
     run = proctor("run", f"--resume={second}", "--json").run
     assert (run["passed"], run["asked"], run["reused"]) == (200, 100, 100)
-    assert sorted(_asked(folder)) == sorted(f"q{n}" for n in range(100))
+    assert sorted(_read_questions(folder)) == sorted(f"q{n}" for n in range(100))
 
 
 def test_errors_of_a_run_without_any_are_nothing_to_ask(proctor: Proctor, half: str) -> None:

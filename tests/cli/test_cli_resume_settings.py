@@ -1,4 +1,4 @@
-"""A run that is taken up again keeps its settings; anything else is refused, with the command for it."""
+"""A resumed run keeps its settings; other settings are refused with the command to use instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.cli import Proctor
 
 @pytest.fixture
 def target(function: Proctor, half: str) -> str:
-    """A target that fails at one of the ten cases of `half` until there is a file `well`."""
+    """A target that fails for one of the ten cases of `half` until the file `well` exists."""
     name: str = function(
         "import os\ndef f(prompt):\n    with open('asked.txt', 'a') as file:\n        file.write(prompt)\n"
         "    if prompt == 'say 4' and not os.path.exists('well'):\n        raise RuntimeError('down')\n"
@@ -27,8 +27,8 @@ def target(function: Proctor, half: str) -> str:
 
 
 @pytest.fixture
-def cut(proctor: Proctor, target: str, half: str) -> Callable[..., str]:
-    """A run of `half` that a kill has left without its last four trials; gives its id."""
+def make_interrupted_run(proctor: Proctor, target: str, half: str) -> Callable[..., str]:
+    """Returns a function that makes a run of `half` without its last four trials, as a kill leaves it."""
 
     def make(*words: str) -> str:
         run_id: str = proctor("run", half, "--target", target, "--json", *words).run["run"]
@@ -49,15 +49,16 @@ def _headers() -> Any:
 
 
 def _commands(err: str) -> list[list[str]]:
-    """The commands that a refusal names, each without its first word."""
+    """The commands in an error message, without their first word."""
     return [
-        shlex.split(one)[1:] for one in re.findall(r": (?:proctor run --resume=\S+, then )?(proctor .*)", err)
+        shlex.split(command)[1:]
+        for command in re.findall(r": (?:proctor run --resume=\S+, then )?(proctor .*)", err)
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "text", "finished", "named"),
+    ("words", "text", "finished", "has_suite"),
     [
         (("--threshold", "0.5"), "the run has none, this command sets 0.5", True, False),
         (("--threshold", "0.5"), "the run has none, this command sets 0.5", False, True),
@@ -69,54 +70,56 @@ def _commands(err: str) -> list[list[str]]:
 )
 def test_another_rule_of_grading_is_refused_with_the_command_for_a_regrade(
     proctor: Proctor,
-    cut: Proctor,
+    make_interrupted_run: Proctor,
     target: str,
     half: str,
     words: tuple[str, ...],
     text: str,
     finished: bool,
-    named: bool,
+    has_suite: bool,
 ) -> None:
-    run_id = proctor("run", half, "--target", target, "--json").run["run"] if finished else cut()
+    run_id = (
+        proctor("run", half, "--target", target, "--json").run["run"] if finished else make_interrupted_run()
+    )
     before = _headers()
-    asked = Path("asked.txt").read_text(encoding="utf-8")
-    told = proctor("run", *((half, "--target", target) if named else ()), f"--resume={run_id}", *words)
-    assert told.code == 4
-    assert f"{words[0]}: {text}" in told.err
-    assert Path("asked.txt").read_text(encoding="utf-8") == asked
+    questions = Path("asked.txt").read_text(encoding="utf-8")
+    result = proctor("run", *((half, "--target", target) if has_suite else ()), f"--resume={run_id}", *words)
+    assert result.code == 4
+    assert f"{words[0]}: {text}" in result.err
+    assert Path("asked.txt").read_text(encoding="utf-8") == questions
     assert _headers() == before
-    new, again = _commands(told.err)
-    assert new == ["run", half if named else "half@v1", "--target", target, "--holdout", "0.2", *words]
+    new, again = _commands(result.err)
+    assert new == ["run", half if has_suite else "half@v1", "--target", target, "--holdout", "0.2", *words]
     assert again == ["regrade", run_id, *words]
-    assert (f"proctor run --resume={run_id}, then" in told.err) is not finished
+    assert (f"proctor run --resume={run_id}, then" in result.err) is not finished
     for command in (new, again):
         assert "proctor: error" not in proctor(*command).err
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("has_suite", [True, False])
 def test_what_asks_other_questions_is_refused_with_the_command_for_a_new_run(
-    proctor: Proctor, cut: Proctor, target: str, half: str, named: bool
+    proctor: Proctor, make_interrupted_run: Proctor, target: str, half: str, has_suite: bool
 ) -> None:
-    run_id = cut("--seed", "7", "--id", "t*")
+    run_id = make_interrupted_run("--seed", "7", "--id", "t*")
     words = ("--repeat", "3", "--limit", "1", "--cache")
-    told = proctor("run", *((half,) if named else ()), f"--resume={run_id}", *words)
-    assert told.code == 4
+    result = proctor("run", *((half,) if has_suite else ()), f"--resume={run_id}", *words)
+    assert result.code == 4
     for text in (
         "--repeat: the run has none, this command sets 3",
         "--limit: the run has none, this command sets 1",
         "--cache: the run has off, this command sets on",
     ):
-        assert text in told.err
-    assert "regrade" not in told.err
-    (new,) = _commands(told.err)
-    assert new[:4] == ["run", half if named else "half@v1", "--target", target]
+        assert text in result.err
+    assert "regrade" not in result.err
+    (new,) = _commands(result.err)
+    assert new[:4] == ["run", half if has_suite else "half@v1", "--target", target]
     assert new[4:9] == ["--holdout", "0.2", "--repeat", "3", "--id"]
     assert new[9:] == ["t*", "--limit", "1", "--seed", "7", "--cache"]
     assert proctor(*new, "--json").run["total"] == 3
 
 
 def test_flags_with_the_values_of_the_run_are_no_others(
-    proctor: Proctor, cut: Proctor, target: str, half: str
+    proctor: Proctor, make_interrupted_run: Proctor, target: str, half: str
 ) -> None:
     words = (
         "--target",
@@ -131,44 +134,48 @@ def test_flags_with_the_values_of_the_run_are_no_others(
         "--repeat",
         "1",
     )
-    run_id = cut(*words[2:])
-    told = proctor("run", f"--resume={run_id}", *words, "--json")
-    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
-    told = proctor("run", half, f"--resume={run_id}", *words, "--json")
-    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
+    run_id = make_interrupted_run(*words[2:])
+    result = proctor("run", f"--resume={run_id}", *words, "--json")
+    assert (result.code, result.run["run"], result.run["total"]) == (3, run_id, 10)
+    result = proctor("run", half, f"--resume={run_id}", *words, "--json")
+    assert (result.code, result.run["run"], result.run["total"]) == (3, run_id, 10)
     assert (
         proctor("run", half, f"--resume={run_id}", "--json").run["run"] == run_id
-    )  # what is not said is the run's
+    )  # settings without a flag are those of the run
 
 
-def test_flags_for_judges_that_nobody_asks_are_no_others(proctor: Proctor, cut: Proctor) -> None:
+def test_flags_for_judges_that_nobody_asks_are_no_others(
+    proctor: Proctor, make_interrupted_run: Proctor
+) -> None:
     words = ("--judge", "echo", "--judge-temperature", "0.5")
-    run_id = cut(*words)
-    told = proctor("run", f"--resume={run_id}", *words, "--json")
-    assert (told.code, told.run["run"]) == (3, run_id)
+    run_id = make_interrupted_run(*words)
+    result = proctor("run", f"--resume={run_id}", *words, "--json")
+    assert (result.code, result.run["run"]) == (3, run_id)
 
 
-def test_the_newest_run_keeps_its_rules_too(proctor: Proctor, cut: Proctor, target: str, half: str) -> None:
-    run_id = cut("--threshold", "0.5")
-    told = proctor("run", half, "--target", target, "--resume", "--threshold", "0.6", "--json")
-    assert told.code == 4
-    assert "--threshold: the run has 0.5, this command sets 0.6" in told.err
+def test_the_newest_run_keeps_its_rules_too(
+    proctor: Proctor, make_interrupted_run: Proctor, target: str, half: str
+) -> None:
+    run_id = make_interrupted_run("--threshold", "0.5")
+    result = proctor("run", half, "--target", target, "--resume", "--threshold", "0.6", "--json")
+    assert result.code == 4
+    assert "--threshold: the run has 0.5, this command sets 0.6" in result.err
     assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] == run_id
 
 
 def test_what_proctor_toml_says_by_now_changes_no_run_and_is_told(
-    proctor: Proctor, cut: Proctor, target: str, half: str
+    proctor: Proctor, make_interrupted_run: Proctor, target: str, half: str
 ) -> None:
-    run_id = cut("--judge-rule", "all")
+    run_id = make_interrupted_run("--judge-rule", "all")
     Path("proctor.toml").write_text(
         "threshold = 0.1\nconcurrency = 2\nseed = 9\ninterleave = true\n", encoding="utf-8"
     )
-    told = proctor("run", f"--resume={run_id}", "--json")
-    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
-    assert f"Run {run_id} keeps its own settings" in told.err
-    assert "--threshold none" in told.err
-    assert "--judge-rule" not in told.err
-    assert "--interleave" not in told.err
+    result = proctor("run", f"--resume={run_id}", "--json")
+    assert (result.code, result.run["run"], result.run["total"]) == (3, run_id, 10)
+    assert f"Run {run_id} keeps its own settings" in result.err
+    assert "--threshold none" in result.err
+    assert "--judge-rule" not in result.err
+    assert "--interleave" not in result.err
     assert proctor("run", half, f"--resume={run_id}", "--json").run["run"] == run_id
 
 
@@ -184,9 +191,9 @@ def test_asking_errors_again_takes_new_gates_and_no_other_rule_for_judges(
     proctor: Proctor, target: str, half: str
 ) -> None:
     run_id = proctor("run", half, "--target", target, "--json").run["run"]
-    told = proctor("run", f"--retry-errors={run_id}", "--judge-rule", "all")
-    assert told.code == 4
-    assert "--judge-rule: the run has majority, this command sets all" in told.err
+    result = proctor("run", f"--retry-errors={run_id}", "--judge-rule", "all")
+    assert result.code == 4
+    assert "--judge-rule: the run has majority, this command sets all" in result.err
     Path("well").touch()
     again = proctor("run", f"--retry-errors={run_id}", "--min-pass-rate", "0.4", "--retries", "1", "--json")
     assert (again.code, again.run["errors"], again.run["reused"]) == (0, 0, 9)
@@ -202,9 +209,9 @@ def test_a_target_that_its_file_defines_otherwise_by_now_is_another_one(
     define("one")
     run_id = proctor("run", half, "--target", "a", "--json").run["run"]
     define("two")
-    told = proctor("run", half, "--target", "a", f"--resume={run_id}")
-    assert told.code == 4
-    assert "the target 'a': its configuration has changed" in told.err
+    result = proctor("run", half, "--target", "a", f"--resume={run_id}")
+    assert result.code == 4
+    assert "the target 'a': its configuration has changed" in result.err
 
 
 def test_the_commands_of_a_refusal_work_where_a_store_and_a_dialect_are_given(
@@ -214,23 +221,23 @@ def test_the_commands_of_a_refusal_work_where_a_store_and_a_dialect_are_given(
     Path("a folder").mkdir()
     run_id = proctor("run", half, "--target", target, *store, "--json").run["run"]
     Path("edited.txt").write_text('{"id": "t1", "input": "say 1", "expected": "1"}\n', encoding="utf-8")
-    told = proctor("run", "edited.txt", "--dialect", "meridian", f"--resume={run_id}", *store)
-    assert told.code == 4
-    new, again = _commands(told.err)
+    result = proctor("run", "edited.txt", "--dialect", "meridian", f"--resume={run_id}", *store)
+    assert result.code == 4
+    new, again = _commands(result.err)
     assert again == ["regrade", run_id, "--suite", "edited.txt", "--dialect", "meridian", *store]
     assert (proctor(*new, "--json").run["total"], proctor(*again, "--json").run["total"]) == (1, 1)
     assert not Path(".proctor").exists()
 
 
 def test_the_commands_of_a_refusal_have_all_that_was_asked_for(
-    proctor: Proctor, cut: Proctor, target: str, half: str
+    proctor: Proctor, make_interrupted_run: Proctor, target: str, half: str
 ) -> None:
-    run_id = cut("--keep-workspaces=all", "--timeout", "9", "--store", ".proctor/proctor.db")
+    run_id = make_interrupted_run("--keep-workspaces=all", "--timeout", "9", "--store", ".proctor/proctor.db")
     free = ("--concurrency", "3", "--budget-usd", "2.0")
-    told = proctor(
+    result = proctor(
         "run", half, f"--resume={run_id}", *free, "--judge", "echo", "--threshold", "0.5", "--skip-invalid"
     )
-    new, again = _commands(told.err)
+    new, again = _commands(result.err)
     assert new[4:] == [
         *("--judge", "echo", "--holdout", "0.2", "--threshold", "0.5"),
         *("--concurrency", "3", "--timeout", "9.0", "--budget-usd", "2.0"),
@@ -241,10 +248,12 @@ def test_the_commands_of_a_refusal_have_all_that_was_asked_for(
     ]
 
 
-def test_several_saved_suites_are_no_regrade(proctor: Proctor, cut: Proctor, half: str) -> None:
-    run_id = cut()
-    told = proctor("run", "--saved", "half", "--saved", "half@v1", f"--resume={run_id}", "--threshold", "1")
-    assert "regrade" not in told.err
+def test_several_saved_suites_are_no_regrade(
+    proctor: Proctor, make_interrupted_run: Proctor, half: str
+) -> None:
+    run_id = make_interrupted_run()
+    result = proctor("run", "--saved", "half", "--saved", "half@v1", f"--resume={run_id}", "--threshold", "1")
+    assert "regrade" not in result.err
 
 
 def test_a_new_run_has_what_the_run_has_where_its_file_or_suite_says_otherwise(proctor: Proctor) -> None:
@@ -256,7 +265,7 @@ def test_a_new_run_has_what_the_run_has_where_its_file_or_suite_says_otherwise(p
     Path("s.jsonl").write_text(lines, encoding="utf-8")
     run_id = proctor("run", "s.jsonl", "--target", "echo", "--no-reuse", "--json").run["run"]
     Path("proctor.toml").write_text("judge-rule = 'all'\n", encoding="utf-8")
-    told = proctor("run", f"--resume={run_id}", "--seed", "9")
-    (new,) = _commands(told.err)
+    result = proctor("run", f"--resume={run_id}", "--seed", "9")
+    (new,) = _commands(result.err)
     assert new[4:] == ["--seed", "9", "--judge-rule", "majority", "--no-reuse"]
     assert proctor(*new, "--json").run["reused"] == 0

@@ -25,14 +25,14 @@ def test_a_failure_is_1(proctor: Proctor, half: str) -> None:
 
 
 def test_an_error_is_3_though_others_failed(proctor: Proctor, half: str, script: Proctor) -> None:
-    told = proctor("run", half, "--target", script(rules={"t[0-8]": "wrong"}), "--json")
-    assert (told.code, told.run["failed"], told.run["errors"]) == (3, 9, 1)
+    result = proctor("run", half, "--target", script(rules={"t[0-8]": "wrong"}), "--json")
+    assert (result.code, result.run["failed"], result.run["errors"]) == (3, 9, 1)
 
 
 def test_what_cannot_be_judged_is_3(proctor: Proctor, suite: Proctor) -> None:
-    asked = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Is it good?"}
-    told = proctor("run", suite(asked), "--target", "echo", "--json")
-    assert (told.code, told.run["unscored"], told.run["errors"]) == (3, 1, 0)
+    row = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Is it good?"}
+    result = proctor("run", suite(row), "--target", "echo", "--json")
+    assert (result.code, result.run["unscored"], result.run["errors"]) == (3, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,17 @@ def test_what_cannot_be_judged_is_3(proctor: Proctor, suite: Proctor) -> None:
 )
 def test_nothing_selected_is_5(proctor: Proctor, suite: Proctor, words: tuple[str, ...]) -> None:
     name = suite({"id": "a", "input": "x", "expected": "x", "tags": ["all"]})
-    told = proctor("run", name, "--target", "echo", "--json", *words)
-    assert told.code == told.json["exit_code"] == 5
-    assert told.json["runs"] == []
+    result = proctor("run", name, "--target", "echo", "--json", *words)
+    assert result.code == result.json["exit_code"] == 5
+    assert result.json["runs"] == []
 
 
-def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, suite: Proctor) -> None:
-    one, other = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
-    told = proctor("run", one, other, "--target", "echo", "--id", "a", "--json")
-    assert told.code == 0
-    assert [run["total"] for run in told.json["runs"]] == [1]
-    assert "No case of other" in told.err
+def test_one_suite_of_two_without_selected_cases_is_a_warning(proctor: Proctor, suite: Proctor) -> None:
+    first, second = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
+    result = proctor("run", first, second, "--target", "echo", "--id", "a", "--json")
+    assert result.code == 0
+    assert [run["total"] for run in result.json["runs"]] == [1]
+    assert "No case of other" in result.err
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_wrong_usage_is_4_with_a_sentence_that_helps_and_the_same_as_json(
     proctor: Proctor, suite: Proctor, words: tuple[str, ...], hint: str
 ) -> None:
     suite(("a", "x", "x"))
-    told = proctor("run", *words, "--json")
-    assert told.code == told.json["exit_code"] == 4
-    assert told.json["runs"] == []
-    assert hint in told.err
-    assert told.err.rstrip().endswith((".", "?", "`"))
-    assert any(hint in error["message"] for error in told.json["errors"])
-    assert {"path", "line", "field", "case", "code", "message"} <= set(told.json["errors"][0])
+    result = proctor("run", *words, "--json")
+    assert result.code == result.json["exit_code"] == 4
+    assert result.json["runs"] == []
+    assert hint in result.err
+    assert result.err.rstrip().endswith((".", "?", "`"))
+    assert any(hint in error["message"] for error in result.json["errors"])
+    assert {"path", "line", "field", "case", "code", "message"} <= set(result.json["errors"][0])
 
 
 def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
@@ -118,14 +118,14 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
         '{"id": "a", "input": "x"}\n{"id": "b", "expected": "x"}\n{"id": "c", "input": "x", "expektd": 1}\n',
         encoding="utf-8",
     )
-    told = proctor("run", "bad.jsonl", suite(("a", "x", "x")), "--target", "echo", "--json")
-    assert told.code == told.json["exit_code"] == 4
-    assert {(error["path"], error["line"]) for error in told.json["errors"]} >= {
+    result = proctor("run", "bad.jsonl", suite(("a", "x", "x")), "--target", "echo", "--json")
+    assert result.code == result.json["exit_code"] == 4
+    assert {(error["path"], error["line"]) for error in result.json["errors"]} >= {
         ("bad.jsonl", 1),
         ("bad.jsonl", 2),
         ("bad.jsonl", 3),
     }
-    assert told.err.splitlines()[0].startswith("bad.jsonl:1: error: ")
+    assert result.err.splitlines()[0].startswith("bad.jsonl:1: error: ")
     assert "No stored run matches" in proctor("runs", "list").out
 
 
@@ -136,9 +136,9 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
 def test_what_is_no_number_is_refused(
     flag: str, suite: Callable[..., str], proctor: Callable[..., Any]
 ) -> None:
-    told = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
-    assert told.code == 4
-    assert f"Invalid value for '{flag}': 'nan' is not a " in told.err
+    result = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
+    assert result.code == 4
+    assert f"Invalid value for '{flag}': 'nan' is not a " in result.err
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_a_gate_may_be_a_percentage(proctor: Proctor, half: str, word: str, code
 def test_what_is_no_share_is_refused_with_a_suggestion(
     proctor: Proctor, half: str, word: str, hint: str
 ) -> None:
-    told = proctor("run", half, "--target", "echo", "--min-pass-rate", word)
-    assert told.code == 4
-    assert f"Invalid value for '--min-pass-rate': {hint}" in told.err
+    result = proctor("run", half, "--target", "echo", "--min-pass-rate", word)
+    assert result.code == 4
+    assert f"Invalid value for '--min-pass-rate': {hint}" in result.err
 
 
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])
@@ -173,12 +173,12 @@ def test_what_is_no_command_is_4(proctor: Proctor, command: str) -> None:
 
 
 def test_the_worst_of_several_runs_is_the_exit_code(proctor: Proctor, half: str, script: Proctor) -> None:
-    told = proctor(
+    result = proctor(
         *("run", half, "--target", "echo", "--target", script(rules={"t1": "say 1"}), "--json"),
         *("--target", script(rules={"*": "no"})),
     )
-    assert [run["exit_code"] for run in told.json["runs"]] == [1, 3, 1]
-    assert told.code == told.json["exit_code"] == 3
+    assert [run["exit_code"] for run in result.json["runs"]] == [1, 3, 1]
+    assert result.code == result.json["exit_code"] == 3
 
 
 # --- gates -------------------------------------------------------------------------------------------------
@@ -199,9 +199,14 @@ def test_so_many_errors_are_allowed_and_the_failures_count_all_the_same(
 
 def test_errors_are_in_the_total_and_in_no_rate(proctor: Proctor, half: str, script: Proctor) -> None:
     target = script(rules={"t1": "say 1", "t3": "say 3"})
-    told = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.2, "--json")
-    assert (told.code, told.run["pass_rate"], told.run["total"], told.run["errors"]) == (0, 1.0, 10, 8)
-    assert told.run["bounds"] == [0.2, 1.0]
+    result = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.2, "--json")
+    assert (result.code, result.run["pass_rate"], result.run["total"], result.run["errors"]) == (
+        0,
+        1.0,
+        10,
+        8,
+    )
+    assert result.run["bounds"] == [0.2, 1.0]
     undecided = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.21)
     assert undecided.code == 3
     assert "The gate is not decided: 20.00% to 100.00% passed" in undecided.out
@@ -214,9 +219,9 @@ def test_a_case_passes_at_the_threshold(
     graded = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Is it good?"}
     judge = script(rules={"*": '{"score": 4, "reason": "nearly"}'})  # 4 of 1 to 5 is 0.75
     words = ("run", suite(graded), "--target", "echo", "--judge", judge, "--threshold", threshold, "--json")
-    told = proctor(*words)
-    assert told.run["passed"] == verdicts
-    assert told.run["mean_score"] == 0.75
+    result = proctor(*words)
+    assert result.run["passed"] == verdicts
+    assert result.run["mean_score"] == 0.75
 
 
 def test_a_suite_whose_file_is_gone_runs_by_its_name_from_the_store(
@@ -236,7 +241,7 @@ FEW = "Too few cases to distinguish targets or to decide a gate"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "warnings"),
     [
         ((), 0),
         (("--min-pass-rate", "0.5"), 1),
@@ -248,13 +253,13 @@ FEW = "Too few cases to distinguish targets or to decide a gate"
     ],
 )
 def test_too_few_cases_are_told_once_and_only_where_something_rests_on_them(
-    proctor: Proctor, suite: Proctor, folder: Path, words: tuple[str, ...], told: int
+    proctor: Proctor, suite: Proctor, folder: Path, words: tuple[str, ...], warnings: int
 ) -> None:
     (folder / "yes.jsonl").write_text('{"*": "yes"}', encoding="utf-8")
     suite(("b", "y", "y"), name="o.jsonl")
     err = proctor("run", suite(("a", "x", "x")), "--target", "echo", *words).err
-    assert err.count(FEW) == told
-    if "o.jsonl" in words and told:
+    assert err.count(FEW) == warnings
+    if "o.jsonl" in words and warnings:
         assert "'s' (1 case), 'o' (1 case)" in err
 
 
@@ -274,7 +279,7 @@ def test_a_case_silences_that_its_suite_is_small(proctor: Proctor, suite: Procto
         Path(name).unlink(missing_ok=True)
 
 
-RELATED = "Cases look related: 12 of 12 share their `metadata.document`"
+RELATED_WARNING = "Cases look related: 12 of 12 share their `metadata.document`"
 
 
 def related_cases(**fields: Any) -> list[dict[str, Any]]:
@@ -299,19 +304,19 @@ def test_related_cases_are_told_once_where_no_cluster_is_named(
 ) -> None:
     (folder / "yes.jsonl").write_text('{"*": "yes"}', encoding="utf-8")
     name = suite(*related_cases())
-    assert proctor("run", name, "--target", "echo", *words).err.count(RELATED) == count
+    assert proctor("run", name, "--target", "echo", *words).err.count(RELATED_WARNING) == count
 
 
 def test_a_case_and_the_project_file_silence_that_cases_look_related(
     proctor: Proctor, suite: Proctor, folder: Path
 ) -> None:
     silent = suite(*related_cases(lint=["related-cases"]), name="silent.jsonl")
-    assert RELATED not in proctor("run", silent, "--target", "echo").err
+    assert RELATED_WARNING not in proctor("run", silent, "--target", "echo").err
     name = suite(*related_cases())
-    assert RELATED in proctor("validate", name).err
+    assert RELATED_WARNING in proctor("validate", name).err
     (folder / "proctor.toml").write_text('cluster = "metadata.document"', encoding="utf-8")
-    assert RELATED not in proctor("run", name, "--target", "echo").err
-    assert RELATED not in proctor("validate", name).err
+    assert RELATED_WARNING not in proctor("run", name, "--target", "echo").err
+    assert RELATED_WARNING not in proctor("validate", name).err
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no alarm to end a search with")
@@ -326,9 +331,9 @@ def test_a_large_answer_is_compared_without_another_process(
     ]
     row = {"id": "a", "input": "q", "assertions": checks}
     (folder / "suite.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    monkeypatch.setattr(worker_pool, "GradingPool", None)  # whoever wants one fails
-    told = proctor("run", "suite.jsonl", "--target", "scripted:script.jsonl", "-o", "out.jsonl", "--reveal")
-    assert told.code == 1, told.err
+    monkeypatch.setattr(worker_pool, "GradingPool", None)  # starting a pool fails the test
+    result = proctor("run", "suite.jsonl", "--target", "scripted:script.jsonl", "-o", "out.jsonl", "--reveal")
+    assert result.code == 1, result.err
     scores = json.loads((folder / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])["scores"]
     assert [score["outcome"] for score in scores] == ["fail", "pass", "pass"]
 
@@ -339,8 +344,8 @@ def test_an_answer_over_max_answer_bytes_is_an_error_trial_of_any_command(
     script = json.dumps({"a": "x" * 101, "b": "x" * 100})
     (folder / "script.jsonl").write_text(script, encoding="utf-8")
     words = ("--target", "scripted:script.jsonl", "--max-answer-bytes", "100", "-o", "out.jsonl", "--reveal")
-    told = proctor("run", suite(("a", "q", "x"), ("b", "q", "x")), *words)
-    assert told.code == 3
+    result = proctor("run", suite(("a", "q", "x"), ("b", "q", "x")), *words)
+    assert result.code == 3
     rows = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     failure = rows[0]["failure"]
     assert (rows[0]["verdict"], failure["kind"], rows[1]["verdict"]) == ("error", "too-large", "fail")
@@ -359,5 +364,5 @@ def test_a_suite_of_the_project_is_found_by_its_name_below_its_folder(
     suite(("a", "x", "other"), name="suites/birds.jsonl")
     (folder / "below").mkdir()
     monkeypatch.chdir(folder / "below")
-    told = proctor("run", "birds", "--target", "echo", "--json")
-    assert (told.code, told.run["suite_version"]) == (1, "v2")
+    result = proctor("run", "birds", "--target", "echo", "--json")
+    assert (result.code, result.run["suite_version"]) == (1, "v2")

@@ -1,4 +1,4 @@
-"""`proctor run --batch`, against services on loopback that check each field of what they get."""
+"""`proctor run --batch`, against local services that check each field of the requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.cli import CommandResult, Proctor
 
 PRICES = '[models."m"]\ninput = 10.0\noutput = 50.0\n'
 FULL_USD = (100 * 10 + 20 * 50) / 1_000_000
-"""What one answer costs outside of a batch."""
+"""The cost of one answer outside of a batch."""
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchHost]:
     monkeypatch.setenv("PROCTOR_BATCH_POLL_S", "0.01")
     (folder / ".proctor").mkdir()
     (folder / ".proctor" / "prices.toml").write_text(PRICES, encoding="utf-8")
-    with serve_batches() as served:
-        yield served
-        assert served.problems == []
+    with serve_batches() as batch_host:
+        yield batch_host
+        assert batch_host.problems == []
 
 
 Run = Callable[..., CommandResult]
@@ -373,7 +373,7 @@ def test_no_batch_is_larger_than_it_may_be(
     assert run(kind, "--json").run["passed"] == 5
     assert len(host.batches) > 1
     assert len(host.custom_ids) == len(set(host.custom_ids)) == 10
-    assert max(sizes) < 700 + 400  # what a batch has besides its requests
+    assert max(sizes) < 700 + 400  # the bytes of a batch besides its requests
 
 
 # --- from Python -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`proctor run --batch` is killed, with the signal that no program can catch, and resumed."""
+"""`proctor run --batch` is killed with SIGKILL, and resumed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ALL_IDS = [f"p{number}-r{repeat}" for number in range(10) for repeat in range(2)
 def host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchHost]:
     monkeypatch.setenv("PROCTOR_API_KEY", KEY)
     monkeypatch.setenv("PROCTOR_BATCH_POLL_S", "0.01")
-    with serve_batches() as served:
-        yield served
-        assert served.problems == []
+    with serve_batches() as batch_host:
+        yield batch_host
+        assert batch_host.problems == []
 
 
 def resume(proctor: Proctor, host: BatchHost) -> str:
-    """Resumes the last run: every case is answered, and each request was accepted once."""
+    """Resumes the last run, and checks that each case has an answer and each request was accepted once."""
     result = proctor("run", "--resume=last", "--json")
     assert result.code == 1, result.err
     assert [result.run[name] for name in ("total", "passed", "failed", "errors")] == [20, 10, 10, 0]
@@ -93,7 +93,7 @@ def test_a_run_that_is_killed_before_it_learns_the_id_finds_its_batch(
     run.kill()
     run.wait()
     is_killed.set()
-    host.polls_until_ended = 3  # Anthropic's list shows whose it is only when it has ended
+    host.polls_until_ended = 3  # Anthropic's list names the run only when the batch has ended
     resume(proctor, host)
 
 

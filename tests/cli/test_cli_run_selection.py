@@ -1,4 +1,4 @@
-"""`proctor run`: what is selected, in which runs, and what is told of them."""
+"""`proctor run`: selection of cases, runs of a command, and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.cli import Proctor
 
 
 @pytest.fixture
-def mixed(suite: Proctor) -> str:
+def mixed_suite(suite: Proctor) -> str:
     rows = [
         {"id": f"{kind}-{n}", "input": "x", "expected": "x", "category": kind, "tags": [kind[0], str(n % 2)]}
         for kind in ("math", "law", "art")
@@ -36,14 +36,16 @@ def mixed(suite: Proctor) -> str:
         (("--repeat", "3", "--limit", "2"), 6),
     ],
 )
-def test_so_many_trials_are_made(proctor: Proctor, mixed: str, words: tuple[str, ...], total: int) -> None:
-    assert proctor("run", mixed, "--target", "echo", "--json", *words).run["total"] == total
+def test_filters_decide_the_number_of_trials(
+    proctor: Proctor, mixed_suite: str, words: tuple[str, ...], total: int
+) -> None:
+    assert proctor("run", mixed_suite, "--target", "echo", "--json", *words).run["total"] == total
 
 
-def test_dev_and_holdout_are_the_whole_suite_and_share_no_case(proctor: Proctor, mixed: str) -> None:
+def test_dev_and_holdout_are_the_whole_suite_and_share_no_case(proctor: Proctor, mixed_suite: str) -> None:
     ids = {}
     for split in ("dev", "holdout", "all"):
-        proctor("run", mixed, "--target", "echo", "--split", split, "-o", f"{split}.jsonl")
+        proctor("run", mixed_suite, "--target", "echo", "--split", split, "-o", f"{split}.jsonl")
         lines = Path(f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
         ids[split] = {json.loads(line)["case_id"] for line in lines}
     assert ids["dev"] | ids["holdout"] == ids["all"]
@@ -51,8 +53,8 @@ def test_dev_and_holdout_are_the_whole_suite_and_share_no_case(proctor: Proctor,
     assert {case_id.split("-")[0] for case_id in ids["holdout"]} == {"math", "law", "art"}
 
 
-def test_every_category_and_tag_has_its_numbers(proctor: Proctor, mixed: str) -> None:
-    run = proctor("run", mixed, "--target", "echo", "--json").run
+def test_every_category_and_tag_has_its_numbers(proctor: Proctor, mixed_suite: str) -> None:
+    run = proctor("run", mixed_suite, "--target", "echo", "--json").run
     assert {name: counts["total"] for name, counts in run["by_category"].items()} == {
         "art": 5,
         "law": 5,
@@ -68,8 +70,8 @@ def test_every_category_and_tag_has_its_numbers(proctor: Proctor, mixed: str) ->
 def test_suites_and_targets_of_one_command_share_a_group_and_of_two_do_not(
     proctor: Proctor, suite: Proctor, script: Proctor
 ) -> None:
-    one, other = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
-    words = ("run", one, "--suite", other, "--target", "echo", "--model", script(rules={"*": "x"}), "--json")
+    a, b = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
+    words = ("run", a, "--suite", b, "--target", "echo", "--model", script(rules={"*": "x"}), "--json")
     first, second = proctor(*words).json["runs"], proctor(*words).json["runs"]
     assert [(run["suite"], run["target"]) for run in first] == [
         ("one", "echo"),
@@ -117,9 +119,9 @@ COUNTS = {"total", "passed", "failed", "errors", "unscored", "cases", "pass_rate
 
 
 def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, half: str) -> None:
-    told = proctor("run", half, "--target", "echo", "--json")
-    run = told.run
-    assert set(told.json) == {"runs", "exit_code"}
+    result = proctor("run", half, "--target", "echo", "--json")
+    run = result.run
+    assert set(result.json) == {"runs", "exit_code"}
     assert set(run) >= RUN_FIELDS
     assert run["suite"] == "half"
     assert run["suite_digest"].startswith("sha256:")
@@ -135,12 +137,12 @@ def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, hal
     assert set(run["latency_ms"]) == {"p50", "p95", "mean", "answers", "left_out"}
     assert {"input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"} < set(run["usage"])
     assert run["cost_usd"] == 0
-    assert run["exit_code"] == told.json["exit_code"] == told.code == 1
+    assert run["exit_code"] == result.json["exit_code"] == result.code == 1
 
 
 def test_quiet_prints_nothing_when_nothing_is_wrong(proctor: Proctor, suite: Proctor) -> None:
-    told = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--quiet")
-    assert (told.out, told.err) == ("", "")
+    result = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--quiet")
+    assert (result.out, result.err) == ("", "")
 
 
 def test_what_did_not_pass_is_named_with_its_reason(proctor: Proctor, half: str) -> None:
@@ -152,18 +154,18 @@ def test_what_did_not_pass_is_named_with_its_reason(proctor: Proctor, half: str)
 
 
 def test_more_than_ten_that_did_not_pass_are_counted(proctor: Proctor, suite: Proctor) -> None:
-    told = proctor("run", suite(*((f"t{n}", "x", "no") for n in range(13))), "--target", "echo")
-    assert sum(line.startswith("FAIL ") for line in told.out.splitlines()) == 10
-    assert "…and 3 more: proctor runs show " in told.out
+    result = proctor("run", suite(*((f"t{n}", "x", "no") for n in range(13))), "--target", "echo")
+    assert sum(line.startswith("FAIL ") for line in result.out.splitlines()) == 10
+    assert "…and 3 more: proctor runs show " in result.out
 
 
 def test_a_function_that_raises_is_an_error_with_its_reason_in_one_line(
     proctor: Proctor, suite: Proctor, function: Proctor
 ) -> None:
     target = function("def f(prompt):\n    raise RuntimeError('first\\nsecond')\n")
-    told = proctor("run", suite(("a", "x", "x")), "--target", target, "--reveal")
-    assert told.code == 3
-    (line,) = [line for line in told.out.splitlines() if line.startswith("ERROR ")]
+    result = proctor("run", suite(("a", "x", "x")), "--target", target, "--reveal")
+    assert result.code == 3
+    (line,) = [line for line in result.out.splitlines() if line.startswith("ERROR ")]
     assert "RuntimeError: first second" in line
 
 
@@ -171,26 +173,28 @@ def test_an_answer_that_no_text_can_hold_is_an_error_of_that_trial_only(
     proctor: Proctor, half: str, function: Proctor
 ) -> None:
     target = function("def f(prompt):\n    return chr(0xd800) if prompt == 'say 3' else prompt\n")
-    told = proctor("run", half, "--target", target, "--json")
-    assert (told.code, told.run["total"], told.run["errors"]) == (3, 10, 1)
+    result = proctor("run", half, "--target", target, "--json")
+    assert (result.code, result.run["total"], result.run["errors"]) == (3, 10, 1)
 
 
-def test_any_case_id_goes_through_everything(proctor: Proctor, suite: Proctor, folder: Path) -> None:
+def test_any_case_id_works_in_all_commands_and_reports(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
     ids = [
         *("../../etc/passwd", "/abs/olute", "a\nb\tc", "🦉 ünï", "C:\\x", "-rf", "--json", "a" * 500),
         *("%s{0}$HOME", "'\"`", "[red]x[/red]"),
     ]
     name = suite(*((case_id, "x", "x") for case_id in ids), ("other", "x", "no"))
     outputs = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
-    told = proctor("run", name, "--target", "echo", "--json", *outputs)
-    assert (told.code, told.run["passed"]) == (1, len(ids))
+    result = proctor("run", name, "--target", "echo", "--json", *outputs)
+    assert (result.code, result.run["passed"]) == (1, len(ids))
     lines = (folder / "out.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     assert [json.loads(line)["case_id"] for line in lines] == [*ids, "other"]
     for case_id in ids:
-        shown = proctor("runs", "show", told.run["run"], f"--case={case_id}")
-        assert (shown.code, shown.out[:5]) == (0, "PASS "), case_id
-    written = {path.name for path in folder.iterdir()} - {".proctor", "s.jsonl"}
-    assert written == {"out.csv", "out.json", "out.jsonl", "out.md", "out.xml"}
+        report = proctor("runs", "show", result.run["run"], f"--case={case_id}")
+        assert (report.code, report.out[:5]) == (0, "PASS "), case_id
+    names = {path.name for path in folder.iterdir()} - {".proctor", "s.jsonl"}
+    assert names == {"out.csv", "out.json", "out.jsonl", "out.md", "out.xml"}
 
 
 def test_a_target_gets_every_message_with_its_role(proctor: Proctor, folder: Path, function: Proctor) -> None:

@@ -18,7 +18,7 @@ from support.waiting import PATIENCE_S
 
 
 @pytest.fixture
-def stored(proctor: Proctor, half: str) -> str:
+def stored_run(proctor: Proctor, half: str) -> str:
     """The id of a run of ten cases, of which five passed."""
     run_id: str = proctor("run", half, "--target", "echo", "--json").run["run"]
     return run_id
@@ -34,12 +34,12 @@ def stored(proctor: Proctor, half: str) -> str:
         ("delete", "last", "-y"),
     ],
 )
-def test_without_a_store_it_says_so_and_makes_none(
+def test_without_a_store_each_command_says_so_and_creates_none(
     proctor: Proctor, folder: Path, words: tuple[str, ...]
 ) -> None:
-    told = proctor("runs", *words)
-    assert told.code == 4
-    assert "There is no store" in told.err
+    result = proctor("runs", *words)
+    assert result.code == 4
+    assert "There is no store" in result.err
     assert list(folder.iterdir()) == []
 
 
@@ -51,21 +51,21 @@ def test_full_shows_the_reasoning_of_single_answers_only(proctor: Proctor, half:
     assert "  reasoning: 22 characters: --full shows them\n  answer:    4\n" in folded
     full = proctor("runs", "show", "last", "--case", "t1", "--full").out
     assert "  reasoning: Two and two\n             make four.\n  answer:    4\n" in full
-    refused = proctor("runs", "show", "last", "--full")
-    assert (refused.code, "Add --case ID or --failures" in refused.err) == (4, True)
+    result = proctor("runs", "show", "last", "--full")
+    assert (result.code, "Add --case ID or --failures" in result.err) == (4, True)
 
 
-def test_a_run_that_is_not_there_is_4(proctor: Proctor, stored: str) -> None:
+def test_a_run_that_is_not_there_is_4(proctor: Proctor, stored_run: str) -> None:
     for words in (("show",), ("export", "-o", "x.json"), ("tag", "--remove"), ("delete", "-y")):
-        told = proctor("runs", *words, "zzz")
-        assert told.code == 4
-        assert "There is no run 'zzz'" in told.err, words
+        result = proctor("runs", *words, "zzz")
+        assert result.code == 4
+        assert "There is no run 'zzz'" in result.err, words
 
 
-def test_a_list_has_a_line_a_run_newest_first(proctor: Proctor, half: str, stored: str) -> None:
+def test_a_list_has_a_line_a_run_newest_first(proctor: Proctor, half: str, stored_run: str) -> None:
     second = proctor("run", half, "--target", "echo", "--id", "t1", "--json").run["run"]
     lines = proctor("runs", "list").out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == [second, stored]
+    assert [line.split()[0] for line in lines[1:]] == [second, stored_run]
     assert "1/1" in lines[1]
     assert "100.0%" in lines[1]
     assert "5/10" in lines[2]
@@ -73,11 +73,11 @@ def test_a_list_has_a_line_a_run_newest_first(proctor: Proctor, half: str, store
     assert len(proctor("runs", "list", "--limit", 1).out.splitlines()) == 3
 
 
-def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, stored: str) -> None:
+def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, stored_run: str) -> None:
     other = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--json").run["run"]
     proctor("runs", "tag", other, "nightly")
     assert [line.split()[0] for line in proctor("runs", "list", "--suite", "half").out.splitlines()[1:]] == [
-        stored
+        stored_run
     ]
     assert other in proctor("runs", "list", "--tag", "nightly").out
     assert "No stored run" in proctor("runs", "list", "--tag", "none").out
@@ -85,27 +85,27 @@ def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, sto
 
 @pytest.mark.slow
 def test_a_list_as_json_has_the_facts_of_the_lines_and_takes_the_same_filters(
-    proctor: Proctor, suite: Proctor, stored: str
+    proctor: Proctor, suite: Proctor, stored_run: str
 ) -> None:
     other = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--json").run["run"]
     proctor("runs", "tag", other, "nightly")
-    found = proctor("runs", "list", "--json").json
-    first, second = found["runs"]
-    assert ([first["run"], second["run"]], found["more"]) == ([other, stored], False)
+    listing = proctor("runs", "list", "--json").json
+    first, second = listing["runs"]
+    assert ([first["run"], second["run"]], listing["more"]) == ([other, stored_run], False)
     assert (first["tags"], first["suite"], first["suite_version"], first["target"]) == (
         *(["nightly"], "s", "v1"),
         "echo",
     )
-    shown = proctor("runs", "show", stored, "--json").run
-    assert {name: shown[name] for name in second if name in shown} == {
-        name: value for name, value in second.items() if name in shown
+    report = proctor("runs", "show", stored_run, "--json").run
+    assert {name: report[name] for name in second if name in report} == {
+        name: value for name, value in second.items() if name in report
     }
     assert (second["total"], second["passed"], second["missing"], second["sealed"]) == (10, 5, 0, False)
-    wanted = {"--suite=half": [stored], "--tag=nightly": [other], "--tag=x": []}
-    for word, runs in wanted.items():
-        assert [one["run"] for one in proctor("runs", "list", "--json", word).json["runs"]] == runs
+    runs_by_filter = {"--suite=half": [stored_run], "--tag=nightly": [other], "--tag=x": []}
+    for word, runs in runs_by_filter.items():
+        assert [run["run"] for run in proctor("runs", "list", "--json", word).json["runs"]] == runs
     short = proctor("runs", "list", "--json", "--limit", "1").json
-    assert ([one["run"] for one in short["runs"]], short["more"]) == ([other], True)
+    assert ([run["run"] for run in short["runs"]], short["more"]) == ([other], True)
 
 
 def test_a_list_counts_errors_and_shows_the_rate_of_what_was_measured(
@@ -123,22 +123,22 @@ def test_a_list_counts_errors_and_shows_the_rate_of_what_was_measured(
     assert (row["pass_rate"], row["ci95"], row["bounds"]) == (0.875, [0.529, 0.978], [0.175, 0.975])
 
 
-def test_a_stored_run_is_shown_as_it_was_told(proctor: Proctor, half: str) -> None:
-    told = proctor("run", half, "--target", "echo", "--split", "dev")
-    run_id = told.out.splitlines()[-1].removeprefix("Run ")
-    assert proctor("runs", "show", run_id).out in told.out
+def test_a_stored_run_is_shown_as_the_run_printed_it(proctor: Proctor, half: str) -> None:
+    result = proctor("run", half, "--target", "echo", "--split", "dev")
+    run_id = result.out.splitlines()[-1].removeprefix("Run ")
+    assert proctor("runs", "show", run_id).out in result.out
     assert proctor("runs", "show", "last").out == proctor("runs", "show", run_id[:-1]).out
 
 
 def test_a_stored_run_has_the_same_numbers_in_json(proctor: Proctor, half: str) -> None:
-    told = proctor("run", half, "--target", "echo", "--split", "dev", "--json")
-    shown = proctor("runs", "show", "last", "--json")
-    assert shown.json == told.json
-    assert shown.code == 0  # that it could be shown, not what it came to
+    result = proctor("run", half, "--target", "echo", "--split", "dev", "--json")
+    report = proctor("runs", "show", "last", "--json")
+    assert report.json == result.json
+    assert report.code == 0  # the code of `runs show`, not of the run
 
 
-def test_failures_are_shown_with_question_and_answer(proctor: Proctor, stored: str) -> None:
-    out = proctor("runs", "show", stored, "--failures").out
+def test_failures_are_shown_with_question_and_answer(proctor: Proctor, stored_run: str) -> None:
+    out = proctor("runs", "show", stored_run, "--failures").out
     assert [line for line in out.splitlines() if line.startswith("FAIL")] == [
         f"FAIL t{n}" for n in range(0, 10, 2)
     ]
@@ -156,12 +156,12 @@ def test_one_case_is_shown_with_every_repeat(proctor: Proctor, half: str) -> Non
     out = proctor("runs", "show", "last", "--case", "t1").out
     assert out.count("PASS t1") == 3
     assert "PASS t1 (repeat 2)" in out
-    told = proctor("runs", "show", "last", "--case", "zzz")
-    assert (told.code, "'zzz'" in told.err) == (4, True)
+    result = proctor("runs", "show", "last", "--case", "zzz")
+    assert (result.code, "'zzz'" in result.err) == (4, True)
 
 
-def test_what_is_shown_of_some_trials_can_be_json(proctor: Proctor, stored: str) -> None:
-    shown: dict[tuple[str, ...], list[str]] = {
+def test_what_is_shown_of_some_trials_can_be_json(proctor: Proctor, stored_run: str) -> None:
+    ids_by_command: dict[tuple[str, ...], list[str]] = {
         ("--case", "t1"): ["t1"],
         ("--case", "t[135]"): ["t1", "t3", "t5"],
         ("--case", "t9", "--case", "?1"): ["t1", "t9"],
@@ -169,8 +169,8 @@ def test_what_is_shown_of_some_trials_can_be_json(proctor: Proctor, stored: str)
         ("--failures", "--case", "t[1-4]"): ["t2", "t4"],
         ("--failures", "--case", "t1"): [],
     }
-    for words, ids in shown.items():
-        trials = proctor("runs", "show", stored, *words, "--json").json["trials"]
+    for words, ids in ids_by_command.items():
+        trials = proctor("runs", "show", stored_run, *words, "--json").json["trials"]
         assert [trial["case_id"] for trial in trials] == ids, words
 
 
@@ -181,9 +181,9 @@ def test_a_case_whose_id_has_brackets_is_shown_by_its_id_and_by_a_glob(
     assert proctor("runs", "show", "last", "--case", "soup[n=4]").out.count("PASS soup") == 1
     for glob in ("soup*", "soup[n=*", "soup[[]n=*"):
         assert proctor("runs", "show", "last", "--case", glob).out.count("PASS soup") == 2
-    told = proctor("runs", "show", "last", "--case", "x*", "--case", "y")
-    assert (told.code, told.out) == (4, "")
-    assert "has no finished trial of a case 'x*' or 'y'. To see all cases: `proctor runs show" in told.err
+    result = proctor("runs", "show", "last", "--case", "x*", "--case", "y")
+    assert (result.code, result.out) == (4, "")
+    assert "has no finished trial of a case 'x*' or 'y'. To see all cases: `proctor runs show" in result.err
 
 
 def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(
@@ -195,9 +195,9 @@ def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(
         encoding="utf-8",
     )
     proctor("run", "s.yaml", "--target", "echo")
-    told = "required check failed: contains-y (0.00, at least 0.8 required); score 0.90"
-    assert f"  {told}\n" in proctor("runs", "show", "last", "--case", "a").out
-    assert f"FAIL      a  {told}; " in proctor("runs", "show", "last").out
+    reason = "required check failed: contains-y (0.00, at least 0.8 required); score 0.90"
+    assert f"  {reason}\n" in proctor("runs", "show", "last", "--case", "a").out
+    assert f"FAIL      a  {reason}; " in proctor("runs", "show", "last").out
 
 
 def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proctor, folder: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proct
 
 
 def test_the_interval_in_a_list_is_over_cases_and_not_over_their_repeats(
-    proctor: Proctor, stored: str, half: str
+    proctor: Proctor, stored_run: str, half: str
 ) -> None:
     proctor("run", half, "--target", "echo", "--repeat", 4)
     often, once = proctor("runs", "list").out.splitlines()[1:]
@@ -223,65 +223,71 @@ def test_the_interval_in_a_list_is_over_cases_and_not_over_their_repeats(
 
 
 def test_a_stored_run_shows_its_questions_when_the_suite_file_is_gone(
-    proctor: Proctor, stored: str, half: str
+    proctor: Proctor, stored_run: str, half: str
 ) -> None:
     Path(half).unlink()
-    assert "say 4" in proctor("runs", "show", stored, "--failures").out
-    assert proctor("runs", "export", stored, "-o", "x.csv").code == 0
+    assert "say 4" in proctor("runs", "show", stored_run, "--failures").out
+    assert proctor("runs", "export", stored_run, "-o", "x.csv").code == 0
     assert "say 4" in Path("x.csv").read_text(encoding="utf-8")
 
 
-def test_several_runs_are_exported_into_one_file(proctor: Proctor, half: str, stored: str) -> None:
+def test_several_runs_are_exported_into_one_file(proctor: Proctor, half: str, stored_run: str) -> None:
     second = proctor("run", half, "--target", "echo", "--limit", 2, "--json").run["run"]
-    assert proctor("runs", "export", stored, second, "-o", "x.jsonl").err == "12 trials written to x.jsonl\n"
+    assert (
+        proctor("runs", "export", stored_run, second, "-o", "x.jsonl").err == "12 trials written to x.jsonl\n"
+    )
     runs = [json.loads(line)["run"] for line in Path("x.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert runs == [stored] * 10 + [second] * 2
+    assert runs == [stored_run] * 10 + [second] * 2
 
 
-def test_an_export_to_what_cannot_be_written_is_4(proctor: Proctor, stored: str) -> None:
+def test_an_export_to_what_cannot_be_written_is_4(proctor: Proctor, stored_run: str) -> None:
     for output in ("x.txt", "x", "no/x.json"):
-        assert proctor("runs", "export", stored, "-o", output).code == 4, output
+        assert proctor("runs", "export", stored_run, "-o", output).code == 4, output
 
 
-def test_tags_are_given_and_taken_away(proctor: Proctor, stored: str) -> None:
-    assert proctor("runs", "tag", stored, "b", "a").out == f"{stored}: a, b\n"
-    assert proctor("runs", "tag", stored, "a", "--remove").out == f"{stored}: b\n"
-    assert proctor("runs", "tag", stored).out == f"{stored}: b\n"
-    assert proctor("runs", "show", stored, "--json").run["tags"] == ["b"]
+def test_tags_are_given_and_taken_away(proctor: Proctor, stored_run: str) -> None:
+    assert proctor("runs", "tag", stored_run, "b", "a").out == f"{stored_run}: a, b\n"
+    assert proctor("runs", "tag", stored_run, "a", "--remove").out == f"{stored_run}: b\n"
+    assert proctor("runs", "tag", stored_run).out == f"{stored_run}: b\n"
+    assert proctor("runs", "show", stored_run, "--json").run["tags"] == ["b"]
 
 
 def test_deleting_asks_first_and_nobody_who_cannot_answer_loses_anything(
-    proctor: Proctor, stored: str
+    proctor: Proctor, stored_run: str
 ) -> None:
-    assert proctor("runs", "delete", stored).code == 4
-    assert stored in proctor("runs", "list").out
-    assert proctor("runs", "delete", stored, "--yes").code == 0
-    assert stored not in proctor("runs", "list").out
+    assert proctor("runs", "delete", stored_run).code == 4
+    assert stored_run in proctor("runs", "list").out
+    assert proctor("runs", "delete", stored_run, "--yes").code == 0
+    assert stored_run not in proctor("runs", "list").out
 
 
 def test_showing_listing_and_exporting_change_nothing_in_the_store_but_looks(
     proctor: Proctor, half: str, folder: Path
 ) -> None:
-    stored = proctor("run", half, "--target", "echo", "--split", "dev", "--json").run["run"]
+    stored_run = proctor("run", half, "--target", "echo", "--split", "dev", "--json").run["run"]
     store = folder / ".proctor" / "proctor.db"
     before = sha256(store.read_bytes()).digest()
     for words in (
         ("list",),
-        ("show", stored),
-        ("show", stored, "--failures"),
-        ("export", stored, "-o", "x.md"),
+        ("show", stored_run),
+        ("show", stored_run, "--failures"),
+        ("export", stored_run, "-o", "x.md"),
     ):
         assert proctor("runs", *words).code == 0
     assert sha256(store.read_bytes()).digest() == before
 
 
-def test_a_store_that_has_lost_cases_says_so(proctor: Proctor, stored: str, folder: Path) -> None:
+def test_a_store_that_has_lost_cases_says_so(proctor: Proctor, stored_run: str, folder: Path) -> None:
     with closing(sqlite3.connect(folder / ".proctor" / "proctor.db", isolation_level=None)) as db:
         db.execute("DELETE FROM suite_cases WHERE position > 3")
-    for words in (("show", stored), ("show", stored, "--failures"), ("export", stored, "-o", "x.csv")):
-        told = proctor("runs", *words)
-        assert told.code == 4
-        assert "damaged" in told.err
+    for words in (
+        ("show", stored_run),
+        ("show", stored_run, "--failures"),
+        ("export", stored_run, "-o", "x.csv"),
+    ):
+        result = proctor("runs", *words)
+        assert result.code == 4
+        assert "damaged" in result.err
 
 
 # --- targets and models ------------------------------------------------------------------------------------
@@ -315,10 +321,10 @@ def test_every_kind_of_target_is_listed_with_the_key_it_wants(
 def test_checking_targets_tells_of_each_whether_it_answers(
     proctor: Proctor, targets: tuple[str, ...], code: int
 ) -> None:
-    told = proctor("targets", "check", *targets)
-    assert told.code == code
+    result = proctor("targets", "check", *targets)
+    assert result.code == code
     if code != 4:
-        assert [line.split(": ")[0] for line in told.out.splitlines()] == list(targets)
+        assert [line.split(": ")[0] for line in result.out.splitlines()] == list(targets)
 
 
 def test_checking_a_target_keeps_nothing(proctor: Proctor, folder: Path) -> None:
@@ -330,17 +336,17 @@ def test_the_embedded_models_are_listed_without_fetching_any(
     proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROCTOR_CACHE", str(folder / "cache"))
-    told = proctor("models", "list")
-    assert told.code == 0
-    assert "MB" in told.out
-    assert "not downloaded" in told.out
+    result = proctor("models", "list")
+    assert result.code == 0
+    assert "MB" in result.out
+    assert "not downloaded" in result.out
     assert not (folder / "cache").exists()
 
 
 def test_a_model_that_is_not_known_cannot_be_pulled(proctor: Proctor) -> None:
-    told = proctor("models", "pull", "no-such-model")
-    assert told.code == 4
-    assert "no-such-model" in told.err
+    result = proctor("models", "pull", "no-such-model")
+    assert result.code == 4
+    assert "no-such-model" in result.err
 
 
 # --- init --------------------------------------------------------------------------------------------------
@@ -356,33 +362,33 @@ STARTER = (
 
 
 def test_a_new_project_starts_with_a_suite_that_can_be_run(proctor: Proctor, folder: Path) -> None:
-    told = proctor("init")
-    assert told.code == 0
-    assert all((folder / name).is_file() and name in told.out for name in STARTER)
-    checked = proctor("validate", "starter", "--strict", "--json")
-    assert checked.code == 0
-    assert checked.json["files"][0]["cases"] > 0
-    assert proctor("validate", "--json").json == checked.json
+    result = proctor("init")
+    assert result.code == 0
+    assert all((folder / name).is_file() and name in result.out for name in STARTER)
+    validation = proctor("validate", "starter", "--strict", "--json")
+    assert validation.code == 0
+    assert validation.json["files"][0]["cases"] > 0
+    assert proctor("validate", "--json").json == validation.json
     ran = proctor("run", "--target", "echo")
     assert ran.code in (1, 3)
     assert ran.out.startswith("starter v1 on echo")
-    assert "holdout" not in ran.out  # whoever starts sees every answer
+    assert "holdout" not in ran.out  # a new project holds nothing out
     assert not any("docs/" in (folder / name).read_text(encoding="utf-8") for name in STARTER)
 
 
-@pytest.mark.parametrize("there", STARTER)
+@pytest.mark.parametrize("file_name", STARTER)
 def test_nothing_that_is_there_is_replaced_and_then_nothing_is_written(
-    proctor: Proctor, folder: Path, there: str
+    proctor: Proctor, folder: Path, file_name: str
 ) -> None:
-    (folder / there).parent.mkdir(parents=True, exist_ok=True)
-    (folder / there).write_text("mine", encoding="utf-8")
-    told = proctor("init")
-    assert told.code == 4
-    assert there in told.err
-    assert (folder / there).read_text(encoding="utf-8") == "mine"
+    (folder / file_name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file_name).write_text("mine", encoding="utf-8")
+    result = proctor("init")
+    assert result.code == 4
+    assert file_name in result.err
+    assert (folder / file_name).read_text(encoding="utf-8") == "mine"
     assert sum((folder / name).exists() for name in STARTER) == 1
     assert proctor("init", "--force").code == 0
-    assert (folder / there).read_text(encoding="utf-8") != "mine"
+    assert (folder / file_name).read_text(encoding="utf-8") != "mine"
 
 
 def test_another_folder_can_be_named_and_is_made(proctor: Proctor, folder: Path) -> None:
@@ -412,28 +418,28 @@ def test_lines_of_a_gitignore_stay_and_each_is_added_once(proctor: Proctor, fold
 
 
 @pytest.mark.slow
-def test_the_module_is_the_program(process: Proctor, half: str) -> None:
-    told = process("run", half, "--target", "echo", "--json")
-    assert told.code == told.json["exit_code"] == 1
+def test_python_m_proctor_is_the_command(process: Proctor, half: str) -> None:
+    result = process("run", half, "--target", "echo", "--json")
+    assert result.code == result.json["exit_code"] == 1
     assert process("--version").out.startswith("proctor, version ")
 
 
 @pytest.mark.slow
 def test_help_loads_nothing_that_a_command_needs(process: Proctor) -> None:
-    told = process("--help", environ={"PYTHONPROFILEIMPORTTIME": "1"})
-    loaded = {line.rpartition("|")[2].strip() for line in told.err.splitlines()}
-    assert told.code == 0
-    assert not loaded & {"aiohttp", "sqlite3", "asyncio", "rich", "msgspec", "uvloop", "yaml", "jsonschema"}
+    result = process("--help", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+    modules = {line.rpartition("|")[2].strip() for line in result.err.splitlines()}
+    assert result.code == 0
+    assert not modules & {"aiohttp", "sqlite3", "asyncio", "rich", "msgspec", "uvloop", "yaml", "jsonschema"}
 
 
 @pytest.mark.slow
-def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: Proctor) -> None:
+def test_a_user_error_has_no_traceback_even_with_proctor_debug(start: Proctor, suite: Proctor) -> None:
     # `PROCTOR_PRICES` names a file that cannot be read: a sentence, also when faults are shown.
     for debug in ("0", "1"):
         environ = {"PROCTOR_DEBUG": debug, "PROCTOR_PRICES": "missing.toml"}
-        begun = start("run", suite(("a", "x", "x")), "--target", "echo", environ=environ)
-        _, err = begun.communicate(timeout=PATIENCE_S)
-        assert begun.returncode == 4
+        process = start("run", suite(("a", "x", "x")), "--target", "echo", environ=environ)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 4
         assert "missing.toml" in err
         assert "Traceback" not in err
 
@@ -451,8 +457,8 @@ def test_a_run_that_was_cut_short_says_what_is_missing(proctor: Proctor, half: s
 
 
 def test_a_gate_says_whether_it_held(proctor: Proctor, half: str) -> None:
-    told = proctor("run", half, "--target", "echo", "--min-pass-rate", "0.6").out
-    assert "The gate failed: the pass rate is 50.00%, and" in told
+    result = proctor("run", half, "--target", "echo", "--min-pass-rate", "0.6").out
+    assert "The gate failed: the pass rate is 50.00%, and" in result
     assert "The gate passed: " in proctor("run", half, "--target", "echo", "--min-pass-rate", "0.5").out
 
 
@@ -460,9 +466,9 @@ def test_what_a_function_prints_is_no_part_of_the_json(
     proctor: Proctor, half: str, function: Proctor
 ) -> None:
     target = function("def f(prompt):\n    print('noise')\n    return prompt\n")
-    told = proctor("run", half, "--target", target, "--json")
-    assert told.run["total"] == 10
-    assert "noise" in told.err
+    result = proctor("run", half, "--target", target, "--json")
+    assert result.run["total"] == 10
+    assert "noise" in result.err
 
 
 def test_the_stores_own_folder_keeps_itself_out_of_a_repository(
@@ -474,8 +480,10 @@ def test_the_stores_own_folder_keeps_itself_out_of_a_repository(
 
 def test_a_stored_warning_is_shown_as_the_run_told_it(proctor: Proctor, folder: Path) -> None:
     (folder / "t.md").write_text("# 👤\n\nHi\n\n---\n\na\n\n---\n\nb\n", encoding="utf-8")
-    told = [one for one in proctor("run", "t.md", "--target", "echo").err.splitlines() if "warning" in one]
-    shown = [one for one in proctor("runs", "show", "last").out.splitlines() if "arning" in one]
-    assert [one.partition(" ")[0] for one in told] == ["t.md:5:", "t.md:"]
-    assert [one.count("arning:") for one in told] == [1, 1]
-    assert shown == told
+    printed_lines = [
+        line for line in proctor("run", "t.md", "--target", "echo").err.splitlines() if "warning" in line
+    ]
+    shown_lines = [line for line in proctor("runs", "show", "last").out.splitlines() if "arning" in line]
+    assert [line.partition(" ")[0] for line in printed_lines] == ["t.md:5:", "t.md:"]
+    assert [line.count("arning:") for line in printed_lines] == [1, 1]
+    assert shown_lines == printed_lines

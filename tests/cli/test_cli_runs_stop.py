@@ -1,4 +1,4 @@
-"""`proctor runs stop`: a run that another process makes ends, and what finished is kept."""
+"""`proctor runs stop`: the run of another process ends, and finished trials are stored."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ async def f(prompt):
 """
 
 
-def _stored(folder: Path) -> int:
+def _count_trials(folder: Path) -> int:
     path = folder / ".proctor" / "proctor.db"
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return int(db.execute("SELECT count(*) FROM trials").fetchone()[0])
-    except sqlite3.OperationalError:  # it is being made
+    except sqlite3.OperationalError:  # the tables do not exist yet
         return 0
 
 
@@ -37,11 +37,11 @@ def test_a_run_is_stopped_from_another_terminal_and_can_be_resumed(
 ) -> None:
     name = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(8)))
     child = start("run", name, "--target", function(GATED), "--concurrency", "2", "--quiet")
-    wait_until(lambda: _stored(folder) == 3)
-    told = proctor("runs", "stop", "last", "--json")
-    (row,) = json.loads(told.out)["runs"]
-    assert (told.code, row["status"], row["ended"]) == (0, "interrupted", True)
-    assert (row["done"], row["planned"]) == (3, 8)  # both calls under way were cut off after 1 s
+    wait_until(lambda: _count_trials(folder) == 3)
+    result = proctor("runs", "stop", "last", "--json")
+    (row,) = json.loads(result.out)["runs"]
+    assert (result.code, row["status"], row["ended"]) == (0, "interrupted", True)
+    assert (row["done"], row["planned"]) == (3, 8)  # both calls in progress were cancelled after 1 s
     assert row["owner"] == {"pid": child.pid, "host": None, "user": None}
     assert child.wait(timeout=PATIENCE_S) == 2
     (folder / "go").touch()

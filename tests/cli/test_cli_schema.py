@@ -1,4 +1,4 @@
-"""`proctor schema`, the schemas that `proctor init` writes, and that of proctor.toml against its reader."""
+"""`proctor schema`, the schemas that `proctor init` writes, and proctor.toml's schema against its reader."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_a_schema_can_be_written_to_a_file(proctor: Proctor, folder: Path, name:
     assert (result.code, result.out) == (0, f"Wrote schemas/{name}.json\n")
     assert (folder / "schemas" / f"{name}.json").read_text(encoding="utf-8") == proctor("schema", name).out
     (folder / "file").write_text("", encoding="utf-8")
-    refused = proctor("schema", name, "-o", "file/schema.json")
-    assert refused.code == 4
-    assert "'file/schema.json' cannot be written" in refused.err
+    refusal = proctor("schema", name, "-o", "file/schema.json")
+    assert refusal.code == 4
+    assert "'file/schema.json' cannot be written" in refusal.err
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(proctor: Proctor) -> None:
@@ -85,15 +85,15 @@ def test_schemas_are_committed_and_the_store_is_not(proctor: Proctor, folder: Pa
     assert subprocess.run([*git, "init", "-q"], env=environ, check=False).returncode == 0
     assert proctor("init").code == 0
     assert proctor("run", "starter", "--target", "echo").code in (1, 3)
-    listed = subprocess.run(
+    paths = subprocess.run(
         [*git, "ls-files", "--others", "--exclude-standard"],
         env=environ,
         stdout=subprocess.PIPE,
         check=True,
         encoding="utf-8",
     ).stdout.split()
-    assert ".proctor/schemas/agentv.schema.json" in listed
-    assert [name for name in listed if name.endswith(".db")] == []
+    assert ".proctor/schemas/agentv.schema.json" in paths
+    assert [name for name in paths if name.endswith(".db")] == []
 
 
 def test_files_with_the_comments_and_keys_for_editors_are_read(proctor: Proctor, folder: Path) -> None:
@@ -114,9 +114,9 @@ def test_files_with_the_comments_and_keys_for_editors_are_read(proctor: Proctor,
     (folder / "proctor.toml").write_text(
         '#:schema x.json\n"$schema" = "x.json"\ntarget = ["me"]\n', encoding="utf-8"
     )
-    checked = proctor("validate", "a.eval.yaml", "b.jsonl", "--strict", "--json")
-    assert checked.code == 0
-    assert [file["warnings"] for file in checked.json["files"]] == [[], []]
+    validation = proctor("validate", "a.eval.yaml", "b.jsonl", "--strict", "--json")
+    assert validation.code == 0
+    assert [file["warnings"] for file in validation.json["files"]] == [[], []]
     ran = proctor("run", "b.jsonl", "--json")
     assert [run["target"] for run in ran.json["runs"]] == ["me"]
     (folder / "proctor.toml").write_text('"$schema" = 1\n', encoding="utf-8")
@@ -184,11 +184,11 @@ def test_reader_and_schema_agree_on_every_value_of_a_key(proctor: Proctor, folde
     for value in [*VALUES, *filter(None, [EXTRA.get(key)])]:
         text = f'"{key}" = {value}\n'
         (folder / "proctor.toml").write_text(text, encoding="utf-8")
-        refused = (
+        result = (
             "proctor.toml: error:" in proctor("run", "a.jsonl", "--target", "echo", "--store", ":memory:").err
         )
         fits = VALIDATOR.is_valid(tomllib.loads(text))
-        if not refused:
+        if not result:
             assert fits, f"{text} is accepted by the reader, and refused by the schema"
         elif key not in LOOSE or not value.startswith('"'):
             assert not fits, f"{text} is refused by the reader, and accepted by the schema"

@@ -1,4 +1,4 @@
-"""Keys are sent where they belong, and reach no store, no file and no terminal."""
+"""Keys are sent only to their service, and are in no store, file or output."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class _Server(ThreadServer):
 
 
 class _Echoing(JsonHandler):
-    """Says in its answer, or in its complaint, which key it was given."""
+    """Repeats the request's key in its answer or its error."""
 
     server: _Server
 
     def handle_json(self, body: Any) -> None:
-        given = self.headers["Authorization"]
-        self.server.authorizations.append(given)
-        said = self.server.answer.replace("KEY", str(given))
-        fine = {"choices": [{"message": {"content": said}}], "usage": {"prompt_tokens": 7}}
-        refused = {"error": {"message": said}}
-        self.send_json(refused if self.server.status >= 400 else fine, self.server.status)
+        authorization = self.headers["Authorization"]
+        self.server.authorizations.append(authorization)
+        content = self.server.answer.replace("KEY", str(authorization))
+        fine = {"choices": [{"message": {"content": content}}], "usage": {"prompt_tokens": 7}}
+        error = {"error": {"message": content}}
+        self.send_json(error if self.server.status >= 400 else fine, self.server.status)
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_a_key_that_an_endpoint_repeats_in_its_complaint_is_blotted_out_everywhe
     endpoint.status, endpoint.answer = status, f"Bad key: KEY, that is {SECRET}"
     words = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
     target = f"openai:m@{_url(endpoint)}"
-    told = proctor("run", half, "--target", target, "--retries", "0", *words)
-    assert told.code == 3
+    result = proctor("run", half, "--target", target, "--retries", "0", *words)
+    assert result.code == 3
     assert set(endpoint.authorizations) == {f"Bearer {SECRET}"}
-    assert "Bad key" in told.out
-    shown = [proctor("runs", *more).out for more in (("show", "last"), ("show", "last", "--failures"))]
-    shown.append(proctor("targets", "check", target).out)
-    assert all(SECRET not in text for text in (told.out, told.err, *shown))
+    assert "Bad key" in result.out
+    outputs = [proctor("runs", *more).out for more in (("show", "last"), ("show", "last", "--failures"))]
+    outputs.append(proctor("targets", "check", target).out)
+    assert all(SECRET not in text for text in (result.out, result.err, *outputs))
     assert _holding(folder, SECRET) == []
 
 
@@ -96,13 +96,13 @@ def test_a_key_that_an_answer_and_a_judge_repeat_is_kept_nowhere(
     )
     words = [word for end in ("html", "json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{end}")]
     target = f"openai:m@{_url(endpoint)}"
-    told = proctor("run", "s.eval.yaml", "--target", target, "--cache", "--json", "--attest", *words)
+    result = proctor("run", "s.eval.yaml", "--target", target, "--cache", "--json", "--attest", *words)
     assert set(endpoint.authorizations) == {f"Bearer {SECRET}"}
     assert len(endpoint.authorizations) == 2
     cached = proctor("run", "s.eval.yaml", "--target", target, "--cache", "--json")
     assert len(endpoint.authorizations) == 2
-    shown = [proctor("runs", "show", "last", "--case", "a").out, proctor("targets", "check", target).out]
-    assert all(SECRET not in text for text in (told.out, told.err, cached.out, *shown))
+    outputs = [proctor("runs", "show", "last", "--case", "a").out, proctor("targets", "check", target).out]
+    assert all(SECRET not in text for text in (result.out, result.err, cached.out, *outputs))
     assert "[key]" in (folder / "out.jsonl").read_text(encoding="utf-8")
     assert _holding(folder, SECRET) == []
     assert _holding(folder, form(SECRET)) == []
@@ -127,15 +127,15 @@ def test_a_key_in_the_environment_is_in_no_store_and_in_no_answer_of_a_program(
     proctor: Proctor, half: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    told = proctor("run", half, "--target", "command:env", "--json", "-o", "out.jsonl")
-    assert told.run["errors"] == 0
+    result = proctor("run", half, "--target", "command:env", "--json", "-o", "out.jsonl")
+    assert result.run["errors"] == 0
     assert _holding(folder, SECRET) == []
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated(proctor: Proctor, half: str) -> None:
-    told = proctor("run", half, "--target", f"openai:m@http://user:{SECRET}@127.0.0.1:1/v1", "--json")
-    assert told.code == 4
-    assert SECRET not in told.out + told.err
+    result = proctor("run", half, "--target", f"openai:m@http://user:{SECRET}@127.0.0.1:1/v1", "--json")
+    assert result.code == 4
+    assert SECRET not in result.out + result.err
 
 
 def test_a_real_answer_has_its_tokens_counted_and_its_latency(
@@ -164,8 +164,8 @@ def test_a_price_of_the_users_own_makes_a_cost(
     prices = '[models."m"]\ninput = 1000000.0\noutput = 1.0\nsource = "me"\ndate = "2026-01-01"\n'
     (folder / ".proctor" / "prices.toml").write_text(prices, encoding="utf-8")
     target = f"openai:m@{_url(endpoint)}"
-    told = proctor("run", suite(("a", "x", "fine")), "--target", target, "--json")
-    assert told.run["cost_usd"] == 7.0
+    result = proctor("run", suite(("a", "x", "fine")), "--target", target, "--json")
+    assert result.run["cost_usd"] == 7.0
 
 
 @pytest.mark.slow
@@ -177,19 +177,19 @@ def test_a_run_says_once_that_a_price_is_that_of_a_family(
     (folder / ".proctor" / "prices.toml").write_text(prices, encoding="utf-8")
     target = f"openai:m-2024-05-13@{_url(endpoint)}"
     names = suite(("a", "x", "fine"), ("b", "y", "fine")), suite(("c", "x", "fine"), name="t.jsonl")
-    told = proctor("run", *names, "--target", target, "--json")
+    result = proctor("run", *names, "--target", target, "--json")
     message = (
         "The price of 'm-2024-05-13' is unknown, so its cost is computed with the price of 'm'. To set "
         "its own price, add it to a prices.toml beside the store. See 'Targets' in the documentation."
     )
-    assert told.err.count(f"proctor: warning: {message}\n") == 1
-    for run in told.json["runs"]:
+    assert result.err.count(f"proctor: warning: {message}\n") == 1
+    for run in result.json["runs"]:
         assert (run["cost_usd"], run["warnings"]) == (7.0 * run["total"], [message])
         assert proctor("runs", "show", run["run"]).out.splitlines().count(f"proctor: warning: {message}") == 1
     with (folder / ".proctor" / "prices.toml").open("a", encoding="utf-8") as file:
         file.write('[models."m-2024-05-13"]\ninput = 2000000.0\noutput = 1.0\n')
-    told = proctor("run", names[1], "--target", target, "--json")
-    assert (told.run["cost_usd"], told.run["warnings"], told.err.count("price")) == (14.0, [], 0)
+    result = proctor("run", names[1], "--target", target, "--json")
+    assert (result.run["cost_usd"], result.run["warnings"], result.err.count("price")) == (14.0, [], 0)
 
 
 def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
@@ -198,10 +198,10 @@ def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
     endpoint.shutdown()
     endpoint.server_close()
     target = f"openai:m@{_url(endpoint)}"
-    told = proctor("run", suite(("a", "x", "fine")), "--target", target, "--retries", "0")
-    assert told.code == 3
-    assert f"127.0.0.1:{endpoint.server_port}" in told.out
-    assert "connection: " in told.out
+    result = proctor("run", suite(("a", "x", "fine")), "--target", target, "--retries", "0")
+    assert result.code == 3
+    assert f"127.0.0.1:{endpoint.server_port}" in result.out
+    assert "connection: " in result.out
 
 
 @pytest.mark.slow
@@ -227,8 +227,8 @@ def test_what_a_program_was_given_is_blotted_out_of_what_its_workspace_and_its_g
         "tests: [{id: a, criteria: c, input: i}]\n",
         encoding="utf-8",
     )
-    told = proctor("run", "s.eval.yaml", "--target", "agent", "--json", "-o", "out.jsonl")
-    assert told.run["passed"] == 1
+    result = proctor("run", "s.eval.yaml", "--target", "agent", "--json", "-o", "out.jsonl")
+    assert result.run["passed"] == 1
     assert _holding(folder, SECRET) == []
     assert "${{ DESK_KEY }}" in (folder / "out.jsonl").read_text(encoding="utf-8")
 
@@ -254,8 +254,8 @@ def test_of_a_secret_that_a_message_is_cut_in_nothing_is_left(
         "tests: [{id: a, criteria: c, input: i}]\n",
         encoding="utf-8",
     )
-    told = proctor("run", "s.eval.yaml", "--target", "agent", "-o", "out.jsonl")
-    assert told.code == 3
+    result = proctor("run", "s.eval.yaml", "--target", "agent", "-o", "out.jsonl")
+    assert result.code == 3
     row = (folder / "out.jsonl").read_text(encoding="utf-8")
     assert "xxxxx" in row
-    assert not any(SECRET[at : at + 6] in row + told.out for at in range(3, len(SECRET) - 5))
+    assert not any(SECRET[at : at + 6] in row + result.out for at in range(3, len(SECRET) - 5))

@@ -1,4 +1,4 @@
-"""`proctor serve` as a process: what it prints, whom it answers, how it ends."""
+"""`proctor serve` as a process: its output, its tokens, and its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def serving(
     folder: Path, *arguments: str, at: str = "Proctor is at ", **environ: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in that folder, and the address that it printed."""
+    """Starts a server in that folder; yields the process and the address that it printed."""
     with subprocess.Popen(
         [sys.executable, "-m", "proctor", "serve", "--port", "0", *arguments],
         cwd=folder,
@@ -42,7 +42,7 @@ def serving(
             process.kill()
 
 
-def status_of(address: str, path: str) -> int:
+def read_status(address: str, path: str) -> int:
     connection = HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE_S)
     try:
         connection.request("GET", path)
@@ -51,9 +51,9 @@ def status_of(address: str, path: str) -> int:
         connection.close()
 
 
-def test_it_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+def test_a_server_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     with serving(tmp_path) as (process, address):
-        assert status_of(address, "/suites") == 200
+        assert read_status(address, "/suites") == 200
         assert list(tmp_path.iterdir()) == []  # the store is created when something is saved
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -65,10 +65,10 @@ def test_it_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) 
 def test_with_a_token_the_address_holds_it_and_nothing_else_opens(tmp_path: Path) -> None:
     with serving(tmp_path, "--token", "random") as (_, address):
         assert "/login?token=" in address
-        assert status_of(address, "/suites") == 303
+        assert read_status(address, "/suites") == 303
         path = urlsplit(address)
-        assert status_of(address, f"{path.path}?{path.query}") == 303
-        assert status_of(address, "/login?token=wrong") == 403
+        assert read_status(address, f"{path.path}?{path.query}") == 303
+        assert read_status(address, "/login?token=wrong") == 403
 
 
 def test_each_person_has_a_token_of_their_own(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_each_person_has_a_token_of_their_own(tmp_path: Path) -> None:
         assert address.endswith(f"/login?token={tokens['ana']}")
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Proctor for ben is at ")
-        statuses = [status_of(address, f"/login?token={token}") for token in (*tokens.values(), words)]
+        statuses = [read_status(address, f"/login?token={token}") for token in (*tokens.values(), words)]
     assert statuses == [303, 303, 403]
 
 
@@ -105,7 +105,7 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--host", "0.0.0.0"], "Add --token random"),
         (["--allow-host", "proxy.example"], "Add --token random"),
@@ -118,8 +118,10 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
         (["--store", "."], "is not a file"),
     ],
 )
-def test_what_cannot_be_served_is_a_sentence(proctor: Proctor, arguments: list[str], said: str) -> None:
-    told = proctor("serve", *arguments)
-    assert told.code == 4
-    assert said in told.err
-    assert len(told.err.splitlines()) == 1
+def test_wrong_usage_is_an_error_in_one_sentence(
+    proctor: Proctor, arguments: list[str], message: str
+) -> None:
+    result = proctor("serve", *arguments)
+    assert result.code == 4
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Ctrl-C while something takes long: every command ends soon, and what finished is kept."""
+"""Ctrl-C during slow work: every command ends soon, and finished trials are stored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _has_child(process: subprocess.Popen[str]) -> bool:
 
 
 def _seconds_to_end(command: list[str], folder: Path) -> tuple[float, int, str]:
-    """How long a command takes to end after SIGINT that comes while a worker grades."""
+    """Sends SIGINT while a worker grades; returns the seconds until the end, the exit code and the output."""
     with subprocess.Popen(
         [sys.executable, "-m", "proctor", *command],
         cwd=folder,
@@ -58,20 +58,20 @@ def _seconds_to_end(command: list[str], folder: Path) -> tuple[float, int, str]:
         wait_until(lambda: _has_child(process))
         began = monotonic()
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=PATIENCE_S)
-        return monotonic() - began, process.returncode, said
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        return monotonic() - began, process.returncode, output
 
 
 @pytest.mark.slow
 def test_one_signal_ends_a_run_whose_grader_does_not_end(tmp_path: Path) -> None:
     command = ["run", _suite(tmp_path), "--target", "echo", "--quiet", "--store", "store.db"]
-    seconds, code, said = _seconds_to_end(command, tmp_path)
+    seconds, code, output = _seconds_to_end(command, tmp_path)
     for _ in range(2):  # a busy machine may need longer
         if seconds > MAX_END_S:
-            seconds, code, said = _seconds_to_end(command, tmp_path)
+            seconds, code, output = _seconds_to_end(command, tmp_path)
     assert seconds <= MAX_END_S
     assert code == 2
-    assert "Stopped: 1 of 2 trials are stored." in said
+    assert "Stopped: 1 of 2 trials are stored." in output
 
 
 @pytest.mark.slow

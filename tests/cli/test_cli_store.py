@@ -26,8 +26,8 @@ STORE = Path(".proctor/proctor.db")
 @pytest.fixture
 def run_id(proctor: Proctor, half: str) -> str:
     """The id of a finished run of ten cases."""
-    found: str = proctor("run", half, "--target", "echo", "--no-holdout", "--json").run["run"]
-    return found
+    name: str = proctor("run", half, "--target", "echo", "--no-holdout", "--json").run["run"]
+    return name
 
 
 def _change(statement: str, *values: object, path: Path = STORE) -> None:
@@ -40,9 +40,9 @@ def _change(statement: str, *values: object, path: Path = STORE) -> None:
 
 def test_a_sound_store_is_0_and_nothing_beside_it_changes(proctor: Proctor, run_id: str) -> None:
     before = sorted((path.name, path.stat().st_size) for path in STORE.parent.iterdir())
-    told = proctor("store", "check")
-    assert (told.code, told.err) == (0, "")
-    assert told.out.startswith(f"{STORE} is sound: 1 run, 10 trials, 1 version, 10 cases, ")
+    result = proctor("store", "check")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{STORE} is sound: 1 run, 10 trials, 1 version, 10 cases, ")
     assert sorted((path.name, path.stat().st_size) for path in STORE.parent.iterdir()) == before
 
 
@@ -77,9 +77,9 @@ def test_what_is_wrong_in_a_store_is_1_with_a_remedy(
     proctor: Proctor, run_id: str, damage: str, code: str, words: str
 ) -> None:
     _change(damage)
-    told = proctor("store", "check")
-    assert told.code == 1
-    assert words in told.out
+    result = proctor("store", "check")
+    assert result.code == 1
+    assert words in result.out
     problems = proctor("store", "check", "--json").json["problems"]
     assert code in {problem["code"] for problem in problems}
     assert all("`proctor " in problem["remedy"] for problem in problems)
@@ -89,36 +89,36 @@ def test_a_run_that_was_cut_short_is_no_problem_and_is_told(proctor: Proctor, ru
     with closing(open_store(str(STORE))) as store:
         run = store.run(run_id)
         store.update_run(replace(run, status="interrupted"))
-    told = proctor("store", "check")
-    assert told.code == 0
-    assert f"Run {run_id} is unfinished: it has 10 of 10 trials." in told.out
+    result = proctor("store", "check")
+    assert result.code == 0
+    assert f"Run {run_id} is unfinished: it has 10 of 10 trials." in result.out
 
 
 def test_overwritten_pages_are_a_problem_of_the_file(proctor: Proctor, run_id: str) -> None:
     content = bytearray(STORE.read_bytes())
     content[5 * 4096 : 6 * 4096] = b"\x0d" * 4096
     STORE.write_bytes(content)
-    told = proctor("store", "check")
-    assert told.code == 1
-    assert "The file is damaged in " in told.out
-    assert "`proctor store repair NEWFILE`" in told.out
+    result = proctor("store", "check")
+    assert result.code == 1
+    assert "The file is damaged in " in result.out
+    assert "`proctor store repair NEWFILE`" in result.out
 
 
 @pytest.mark.parametrize("content", [None, b"text\n" * 2000, b"SQLite format 3\x00"])
 def test_what_cannot_be_read_at_all_is_4(proctor: Proctor, folder: Path, content: bytes | None) -> None:
     if content is not None:
         (folder / "s.db").write_bytes(content)
-    told = proctor("store", "check", "--store", "s.db", "--json")
-    assert (told.code, told.json["problems"], len(told.json["errors"])) == (4, [], 1)
+    result = proctor("store", "check", "--store", "s.db", "--json")
+    assert (result.code, result.json["problems"], len(result.json["errors"])) == (4, [], 1)
 
 
 # --- backup ------------------------------------------------------------------------------------------------
 
 
 def test_a_backup_is_a_store_with_the_same_rows(proctor: Proctor, run_id: str) -> None:
-    told = proctor("store", "backup", "b.db")
-    assert told.code == 0
-    assert told.err.startswith("Backed up to b.db: 1 run, 10 trials, 1 version, 10 cases, ")
+    result = proctor("store", "backup", "b.db")
+    assert result.code == 0
+    assert result.err.startswith("Backed up to b.db: 1 run, 10 trials, 1 version, 10 cases, ")
     assert proctor("runs", "show", "last").out == proctor("runs", "show", "last", "--store", "b.db").out
     assert proctor("store", "check", "--store", "b.db").code == 0
 
@@ -128,9 +128,9 @@ def test_a_backup_replaces_nothing_and_leaves_nothing(proctor: Proctor, folder: 
     (folder / "folder").mkdir()
     (folder / "link").symlink_to("no-such-file")
     before = sorted(folder.rglob("*"))
-    for there in ("b.db", "nowhere/b.db", "folder", "link"):
-        told = proctor("store", "backup", there)
-        assert (told.code, told.err.count("\n")) == (4, 1), there
+    for path in ("b.db", "nowhere/b.db", "folder", "link"):
+        result = proctor("store", "backup", path)
+        assert (result.code, result.err.count("\n")) == (4, 1), path
         assert (folder / "b.db").read_text(encoding="utf-8") == "mine"
         assert sorted(folder.rglob("*")) == before
 
@@ -139,9 +139,9 @@ def test_a_damaged_store_has_no_backup_that_looks_like_one(proctor: Proctor, run
     content = bytearray(STORE.read_bytes())
     content[5 * 4096 : 6 * 4096] = b"\x0d" * 4096
     STORE.write_bytes(content)
-    told = proctor("store", "backup", "b.db")
-    assert told.code == 4
-    assert "`proctor store repair NEWFILE`" in told.err
+    result = proctor("store", "backup", "b.db")
+    assert result.code == 4
+    assert "`proctor store repair NEWFILE`" in result.err
     assert list(Path().glob("*b.db*")) == []
 
 
@@ -162,7 +162,7 @@ for position in range(10, 60_000):
     if position % 100 == 0:
         store.flush()
         print(position, flush=True)
-        sleep(0.01)  # so that it goes on for as long as the backups take, and the disk is not filled
+        sleep(0.01)  # slow enough to outlast the backups without filling the disk
 """
 
 
@@ -178,7 +178,7 @@ def test_a_backup_during_a_run_has_its_trials_without_a_gap(
                 durable = int(writer.stdout.readline())
                 assert proctor("store", "backup", f"b{number}.db").code == 0
                 with closing(open_store(f"b{number}.db")) as store:
-                    positions = [stored.trial.position for stored in store.trials(run_id)]
+                    positions = [record.trial.position for record in store.trials(run_id)]
                     assert positions == list(range(len(positions)))
                     assert len(positions) > durable
                     assert store.count_verdicts(run_id)[Verdict.PASS] > durable - 10
@@ -203,7 +203,7 @@ def litter(
     suite: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Path]:
-    """One thing of each kind that nobody needs, and others that must stay."""
+    """Files of each kind that `store gc` removes, and files that it must leave."""
     monkeypatch.setenv("PROCTOR_CACHE", str(folder / "models"))
     for number in range(3):
         suite((f"u{number}", "a", "a"), name="unused.jsonl")
@@ -239,27 +239,27 @@ def litter(
 def test_gc_lists_what_nobody_needs_and_removes_it_when_told_to(
     proctor: Proctor, litter: dict[str, Path]
 ) -> None:
-    told = proctor("store", "gc")
-    assert told.code == 0
-    kinds = [line.split()[0] for line in told.out.splitlines()]
+    result = proctor("store", "gc")
+    assert result.code == 0
+    kinds = [line.split()[0] for line in result.out.splitlines()]
     assert kinds == ["workspaces", "parts", "parts", "versions", "versions", "caches", "leftovers", "7"]
-    assert "unused@v1" in told.out
-    assert "10 trials" in told.out
-    assert "Nothing was removed. Add --yes" in told.err
+    assert "unused@v1" in result.out
+    assert "10 trials" in result.out
+    assert "Nothing was removed. Add --yes" in result.err
     assert all(path.exists() for path in litter.values())
-    assert proctor("store", "gc", "--dry-run").out == told.out
-    done = proctor("store", "gc", "--yes")
-    assert done.err.startswith("Removed 7 items, ")
-    gone = {name for name, path in litter.items() if not path.exists()}
-    assert gone == {"workspaces", "part", "bundle", "cache"}
+    assert proctor("store", "gc", "--dry-run").out == result.out
+    removal = proctor("store", "gc", "--yes")
+    assert removal.err.startswith("Removed 7 items, ")
+    removed_kinds = {name for name, path in litter.items() if not path.exists()}
+    assert removed_kinds == {"workspaces", "part", "bundle", "cache"}
     assert "unused@v2" not in proctor("suites", "list", "--json").out
     assert proctor("store", "gc").out == "Nothing to remove.\n"
     assert proctor("store", "check").code == 0
 
 
 def test_gc_of_one_kind_leaves_the_others(proctor: Proctor, litter: dict[str, Path]) -> None:
-    removed = proctor("store", "gc", "--only", "caches", "--yes", "--json").json["items"]
-    assert [(item["kind"], item["bytes"], item["removed"]) for item in removed] == [("caches", 1, True)]
+    items = proctor("store", "gc", "--only", "caches", "--yes", "--json").json["items"]
+    assert [(item["kind"], item["bytes"], item["removed"]) for item in items] == [("caches", 1, True)]
     assert litter["workspaces"].exists()
 
 
@@ -299,12 +299,12 @@ def test_a_repaired_run_without_its_trials_is_unfinished_and_is_resumed(
 ) -> None:
     _damage("trials")
     assert proctor("store", "check").code == 1
-    told = proctor("store", "repair", "new.db")
-    assert told.code == 1
-    assert ["trials", "0", "10"] in [line.split() for line in told.out.splitlines()]
-    assert f"Run {run_id} has 0 of 10 trials and is unfinished now" in told.out
-    shown = proctor("runs", "show", run_id, "--json", "--store", "new.db").run
-    assert (shown["status"], shown["total"], shown["exit_code"]) == ("interrupted", 0, 2)
+    result = proctor("store", "repair", "new.db")
+    assert result.code == 1
+    assert ["trials", "0", "10"] in [line.split() for line in result.out.splitlines()]
+    assert f"Run {run_id} has 0 of 10 trials and is unfinished now" in result.out
+    report = proctor("runs", "show", run_id, "--json", "--store", "new.db").run
+    assert (report["status"], report["total"], report["exit_code"]) == ("interrupted", 0, 2)
     assert proctor("run", f"--resume={run_id}", "--store", "new.db", "--quiet").code == 1
     again = proctor("runs", "show", run_id, "--json", "--store", "new.db").run
     assert (again["status"], again["total"], again["passed"]) == ("finished", 10, 5)
@@ -317,13 +317,13 @@ def test_a_repaired_suite_without_its_cases_is_used_again_when_its_file_is_saved
 ) -> None:
     before = proctor("runs", "show", run_id).out
     _damage(table)
-    told = proctor("store", "repair", "new.db", "--json")
-    assert told.json["suites"] == ["half v1"]
-    assert told.json["lost"][table] == 10
+    result = proctor("store", "repair", "new.db", "--json")
+    assert result.json["suites"] == ["half v1"]
+    assert result.json["lost"][table] == 10
     for words in (("run", "half@v1", "--target", "echo"), ("runs", "show", run_id), ("regrade", run_id)):
-        refused = proctor(*words, "--store", "new.db")
-        assert refused.code == 4
-        assert refused.err.count("\n") == 1
+        refusal = proctor(*words, "--store", "new.db")
+        assert refusal.code == 4
+        assert refusal.err.count("\n") == 1
     assert "half v1" in proctor("suites", "save", half, "--store", "new.db").out
     assert proctor("runs", "show", run_id, "--store", "new.db").out == before
     assert proctor("store", "check", "--store", "new.db").code == 0
@@ -363,7 +363,7 @@ def test_what_is_no_store_is_one_sentence_with_a_remedy_and_stays_as_it_is(
     _make_unusable(kind, path)
     before = path.read_bytes() if path.is_file() else None
     for words in (
-        *([] if kind == "empty" else [("run", half, "--target", "echo")]),  # of which a store can be made
+        *([] if kind == "empty" else [("run", half, "--target", "echo")]),  # an empty file can become a store
         ("runs", "list"),
         ("runs", "show", "last"),
         ("runs", "delete", run_id, "-y"),
@@ -371,14 +371,14 @@ def test_what_is_no_store_is_one_sentence_with_a_remedy_and_stays_as_it_is(
         ("store", "gc"),
         ("store", "backup", "b.db"),
     ):
-        told = proctor(*words, "--store", "s.db")
-        assert (told.code, told.out, told.err.count("\n")) == (4, "", 1), (words, told)
-        assert "s.db" in told.err
-        assert "--store" in told.err or "proctor store repair" in told.err, (words, told)
+        result = proctor(*words, "--store", "s.db")
+        assert (result.code, result.out, result.err.count("\n")) == (4, "", 1), (words, result)
+        assert "s.db" in result.err
+        assert "--store" in result.err or "proctor store repair" in result.err, (words, result)
         if kind.startswith(("cut", "text")):
-            assert "`proctor store repair NEWFILE`" in told.err, words
+            assert "`proctor store repair NEWFILE`" in result.err, words
     assert before is None or path.read_bytes() == before
-    assert [one.name for one in folder.iterdir() if one.name.startswith(("s.db", "b.db"))] == ["s.db"]
+    assert [file.name for file in folder.iterdir() if file.name.startswith(("s.db", "b.db"))] == ["s.db"]
 
 
 def test_the_log_of_another_store_is_not_taken_for_its_own(
@@ -390,9 +390,9 @@ def test_the_log_of_another_store_is_not_taken_for_its_own(
         (folder / f"{STORE}-wal").write_bytes((folder / "other.db-wal").read_bytes())
         assert list(other.runs())
     before = STORE.read_bytes()
-    told = proctor("runs", "list")
-    assert (told.code, told.err.count("\n")) == (4, 1)
-    assert f"{STORE.name}-wal is not the log of the store" in told.err
+    result = proctor("runs", "list")
+    assert (result.code, result.err.count("\n")) == (4, 1)
+    assert f"{STORE.name}-wal is not the log of the store" in result.err
     assert STORE.read_bytes() == before
     assert proctor("store", "repair", "new.db").code == 0
     assert run_id in proctor("runs", "list", "--store", "new.db").out
@@ -402,9 +402,9 @@ def test_the_log_of_another_store_is_not_taken_for_its_own(
 
 def test_a_store_that_was_emptied_is_told_from_a_new_one(proctor: Proctor, half: str, run_id: str) -> None:
     STORE.write_bytes(b"")
-    told = proctor("run", half, "--target", "echo")
-    assert told.code == 4
-    assert "is empty, but proctor.db-claims shows that it had content" in told.err
+    result = proctor("run", half, "--target", "echo")
+    assert result.code == 4
+    assert "is empty, but proctor.db-claims shows that it had content" in result.err
     assert STORE.read_bytes() == b""
 
 
@@ -426,11 +426,12 @@ def test_a_store_of_an_earlier_version_is_backed_up_before_it_is_changed(
 ) -> None:
     _make_older(folder / "s.db", version)
     (folder / f"s.db.backup-v{version}").write_text("mine", encoding="utf-8")
-    told = proctor("run", half, "--target", "echo", "--quiet", "--store", "s.db")
-    assert told.code == 1
+    result = proctor("run", half, "--target", "echo", "--quiet", "--store", "s.db")
+    assert result.code == 1
     backup = folder / f"s.db.backup-v{version}-2"
     assert (
-        f"is being migrated from version {version} to {len(MIGRATIONS)}. Its backup is {backup}." in told.err
+        f"is being migrated from version {version} to {len(MIGRATIONS)}. Its backup is {backup}."
+        in result.err
     )
     with closing(sqlite3.connect(backup)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (version,)
@@ -452,12 +453,12 @@ main()
 @pytest.mark.slow
 def test_without_room_for_the_backup_the_store_stays_as_it_is(folder: Path) -> None:
     before = _make_older(folder / "s.db", 5)
-    done = subprocess.run([sys.executable, "-c", _FULL], capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 4
-    assert done.stderr.count("\n") == 1
-    assert "its backup" in done.stderr
-    assert "cannot be written" in done.stderr
-    assert "Nothing was changed." in done.stderr
+    result = subprocess.run([sys.executable, "-c", _FULL], capture_output=True, encoding="utf-8", check=False)
+    assert result.returncode == 4
+    assert result.stderr.count("\n") == 1
+    assert "its backup" in result.stderr
+    assert "cannot be written" in result.stderr
+    assert "Nothing was changed." in result.stderr
     assert (folder / "s.db").read_bytes() == before
     assert not list(folder.glob("*backup*"))
 
@@ -470,6 +471,6 @@ def test_a_store_of_a_newer_version_is_refused_by_every_command(proctor: Proctor
         ("store", "backup", "b.db"),
         ("store", "repair", "n.db"),
     ):
-        told = proctor(*words)
-        assert told.code == 4
-        assert "written by a newer version of Proctor (store version 99" in told.err
+        result = proctor(*words)
+        assert result.code == 4
+        assert "written by a newer version of Proctor (store version 99" in result.err

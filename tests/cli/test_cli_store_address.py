@@ -1,4 +1,4 @@
-"""Addresses of stores on servers: no door repeats a password, or takes a URL for a path."""
+"""Addresses of stores on servers: no command repeats a password, or takes a URL for a path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.cli import Proctor
     ],
 )
 @pytest.mark.parametrize("door", ["flag", "variable", "project file"])
-def test_no_door_repeats_a_password_or_makes_a_folder(
+def test_no_command_repeats_a_password_or_creates_a_folder(
     proctor: Proctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], door: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -60,13 +60,13 @@ def test_no_address_of_a_server_is_taken_for_a_path(
 
 
 @pytest.mark.parametrize("address", ["postgresql://ana:hunter2@db/evals", Path("postgresql://db/evals")])
-def test_python_refuses_them_too(
+def test_python_functions_refuse_these_addresses_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as error:
         python.run([{"input": "Lima", "expected": "Lima"}], target="echo", store=address)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(error.value)
     with pytest.raises(UsageError):
         python.open_store(address)
     assert not list(tmp_path.iterdir())

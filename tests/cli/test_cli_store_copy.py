@@ -20,10 +20,10 @@ def run_id(proctor: Proctor, half: str) -> str:
 
 
 def test_a_copy_says_what_it_has_and_its_digest(proctor: Proctor, run_id: str) -> None:
-    told = proctor("store", "copy", STORE, "copies/c.db")
-    assert told.code == 0
-    assert told.err.startswith("Copied 1 run, 10 trials, 1 version, 10 cases to copies/c.db in ")
-    digest, _, equal = told.out.strip().partition(" ")
+    result = proctor("store", "copy", STORE, "copies/c.db")
+    assert result.code == 0
+    assert result.err.startswith("Copied 1 run, 10 trials, 1 version, 10 cases to copies/c.db in ")
+    digest, _, equal = result.out.strip().partition(" ")
     assert equal == "(equal)"
     for store in (STORE, "copies/c.db"):
         assert proctor("store", "digest", "--store", store).out == (
@@ -50,21 +50,21 @@ def test_the_file_of_a_suite_is_the_same_in_a_copy_in_another_folder(proctor: Pr
     proctor("suites", "save", half)
     proctor("store", "copy", STORE, "far/away/c.db")
     Path(half).write_text(Path(half).read_text("utf-8") + "\n", encoding="utf-8")
-    told = proctor("suites", "save", half, "--store", "far/away/c.db")
-    assert told.code == 0, told.err  # the name is the file's own, so it is no conflict
+    result = proctor("suites", "save", half, "--store", "far/away/c.db")
+    assert result.code == 0, result.err  # the name comes from the file, so there is no conflict
 
 
 def test_json_has_both_digests_and_the_number_of_rows(proctor: Proctor, run_id: str) -> None:
-    told = proctor("store", "copy", STORE, "c.db", "--json").json
-    assert told["digest"] == told["copy_digest"] == proctor("store", "digest", "--json").json["digest"]
-    assert (told["rows"]["trials"], told["deleted_versions"], told["answers"]) == (10, 0, None)
-    assert (told["from"], told["to"], told["exit_code"]) == (STORE, "c.db", 0)
+    result = proctor("store", "copy", STORE, "c.db", "--json").json
+    assert result["digest"] == result["copy_digest"] == proctor("store", "digest", "--json").json["digest"]
+    assert (result["rows"]["trials"], result["deleted_versions"], result["answers"]) == (10, 0, None)
+    assert (result["from"], result["to"], result["exit_code"]) == (STORE, "c.db", 0)
 
 
 def test_the_cache_is_copied_with_its_flag(proctor: Proctor, half: str) -> None:
     proctor("run", half, "--target", "echo", "--no-holdout", "--cache")
-    told = proctor("store", "copy", STORE, "copies/c.db", "--cache")
-    assert "cached answers to copies/c.db" in told.err
+    result = proctor("store", "copy", STORE, "copies/c.db", "--cache")
+    assert "cached answers to copies/c.db" in result.err
     again = proctor("run", half, "--target", "echo", "--no-holdout", "--cache", "--store", "copies/c.db")
     assert again.code == 1
     assert Path("copies/cache.db").exists()
@@ -87,14 +87,14 @@ def test_what_cannot_be_copied_is_one_sentence(
 ) -> None:
     Path("suite.txt").write_text("no store\n" * 99, encoding="utf-8")
     before = proctor("store", "digest").out
-    told = proctor("store", "copy", *words, "--json")
-    assert (told.code, told.json["exit_code"]) == (4, 4)
-    assert message in told.err
+    result = proctor("store", "copy", *words, "--json")
+    assert (result.code, result.json["exit_code"]) == (4, 4)
+    assert message in result.err
     assert not Path("c.db").exists()
     assert proctor("store", "digest").out == before
 
 
 def test_a_store_that_is_missing_has_no_digest_and_none_is_made(proctor: Proctor) -> None:
-    told = proctor("store", "digest", "--store", "none.db")
-    assert (told.code, told.out) == (4, "")
+    result = proctor("store", "digest", "--store", "none.db")
+    assert (result.code, result.out) == (4, "")
     assert not Path("none.db").exists()

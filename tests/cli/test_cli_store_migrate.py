@@ -1,4 +1,4 @@
-"""`proctor store migrate` over a real server, and what roles may do after it."""
+"""`proctor store migrate` on a real server, and the rights of roles after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def schema(postgres_server: PostgresServer) -> str:
-    """The name of a schema that is not there yet, in a database with roles of its own."""
+    """The name of a schema that does not exist yet, in its own database."""
     return f"m{uuid4().hex[:12]}"
 
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_it_says_what_it_did(
+def test_migrate_says_what_it_did(
     postgres_server: PostgresServer, schema: str, proctor: Proctor, role: Callable[[], str]
 ) -> None:
     address, version, reader = postgres_server.address(schema), len(MIGRATIONS), role()
@@ -61,7 +61,7 @@ def test_it_says_what_it_did(
     assert (report["from"], report["to"], report["exit_code"]) == (version, version, 0)
 
 
-def test_the_sql_does_the_same(
+def test_the_printed_sql_does_the_same(
     postgres_server: PostgresServer, schema: str, proctor: Proctor, role: Callable[[], str]
 ) -> None:
     address, writer = postgres_server.address(schema), role()
@@ -197,7 +197,7 @@ def test_temporary_tables_are_granted_or_asked_for(
         locate_store(postgres_server.address(user=writer, database=name)).check_writable()
 
 
-def test_two_at_once_make_one_store(postgres_server: PostgresServer, schema: str) -> None:
+def test_two_migrations_at_once_create_one_store(postgres_server: PostgresServer, schema: str) -> None:
     reports = []
     location = locate_store(postgres_server.address(schema))
     threads = [Thread(target=lambda: reports.append(location.migrate().before)) for _ in range(4)]
@@ -224,7 +224,7 @@ def test_tables_of_another_version_are_refused(
             location.migrate()
 
 
-def test_names_are_completed_and_of_no_server_there_are_none(
+def test_names_for_completion_come_from_the_server_or_are_none(
     postgres_server: PostgresServer, schema: str, proctor: Proctor
 ) -> None:
     location = locate_store(postgres_server.address(schema))

@@ -1,4 +1,4 @@
-"""What the command line suggests for words that it does not know, and when it uses colours."""
+"""Suggestions for unknown words, and the use of colours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUITE = (
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "suggestion"),
     [
         (("view",), "`proctor serve`"),
         (("ui",), "`proctor serve`"),
@@ -41,12 +41,12 @@ SUITE = (
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_another_word_for_a_command_is_understood(
-    proctor: Proctor, folder: Path, words: tuple[str, ...], meant: str
+    proctor: Proctor, folder: Path, words: tuple[str, ...], suggestion: str
 ) -> None:
     (folder / "my suite.jsonl").write_text(SUITE, encoding="utf-8")
     result = proctor(*words)
     assert result.code == 4
-    assert f"Unknown command {words[0]!r}. Did you mean {meant}?" in result.err
+    assert f"Unknown command {words[0]!r}. Did you mean {suggestion}?" in result.err
 
 
 @pytest.mark.parametrize("word", _OTHER_WORDS)
@@ -104,7 +104,7 @@ def test_a_file_beside_a_typing_error_is_suggested(
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"),
+    ("word", "suggestion"),
     [
         ("llama3", "'ollama:llama3'"),
         ("llama3.2:1b", "'ollama:llama3.2:1b'"),
@@ -118,7 +118,7 @@ def test_a_file_beside_a_typing_error_is_suggested(
     ],
 )
 def test_the_name_of_a_model_says_which_service_has_it(
-    proctor: Proctor, folder: Path, word: str, meant: str
+    proctor: Proctor, folder: Path, word: str, suggestion: str
 ) -> None:
     (folder / "targets.yaml").write_text(
         "targets:\n  - name: parrot\n    provider: echo\n  - name: llama-parrot\n    provider: echo\n",
@@ -126,7 +126,7 @@ def test_the_name_of_a_model_says_which_service_has_it(
     )
     result = proctor("run", "cheap", "--target", word)
     assert result.code == 4
-    assert f"Did you mean {meant}" in result.err
+    assert f"Did you mean {suggestion}" in result.err
 
 
 # --- colours -----------------------------------------------------------------------------------------------
@@ -196,15 +196,15 @@ def test_on_a_terminal_the_bar_and_the_report_heed_the_variables(
         stderr=side,
     ) as run:
         os.close(side)
-        shown = bytearray()
+        output = bytearray()
         try:
             while piece := os.read(terminal, 65536):
-                shown += piece
+                output += piece
         except OSError:  # the end of a pseudo-terminal
             pass
         run.wait(PATIENCE_S)
     os.close(terminal)
-    text = shown.decode("utf-8")
+    text = output.decode("utf-8")
     assert ("\x1b[32m" in text or "\x1b[1;31m" in text) is has_colours
     assert ("\x1b[?25l" in text) is has_bar  # the bar hides the cursor
     assert "\x1b[38" not in text or has_colours

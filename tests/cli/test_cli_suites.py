@@ -1,4 +1,4 @@
-"""`proctor suites`: versions saved, listed, shown, compared, exported and deleted."""
+"""`proctor suites`: saving, listing, showing, comparing, exporting and deleting versions."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_saving_again_says_which_version_it_is(
     suite(*TEN[:9])
     assert proctor("suites", "save", saved).out == f"s v3: 9 cases from {saved}\n"
     suite(*(row | {"tags": ["new"]} for row in TEN[:9]))
-    told = proctor("suites", "save", saved).out
-    assert told == (
+    result = proctor("suites", "save", saved).out
+    assert result == (
         f"s v3, unchanged except for tags, metadata, order, holdout or prompts: 9 cases from {saved}\n"
     )
     assert proctor("suites", "show", "s", "--json").json["tags"] == {"new": 9}
@@ -57,8 +57,8 @@ def test_saving_again_says_which_version_it_is(
 
 def test_a_reverted_file_is_its_old_version_again(proctor: Proctor, suite: Callable[..., str]) -> None:
     for ids in ("a", "b", "a"):
-        told = proctor("suites", "save", suite((ids, "?", "x")))
-    assert told.out == "s v1, the same as this earlier version: 1 case from s.jsonl\n"
+        result = proctor("suites", "save", suite((ids, "?", "x")))
+    assert result.out == "s v1, the same as this earlier version: 1 case from s.jsonl\n"
     assert _versions(proctor) == ["v1*", "v2"]
 
 
@@ -84,9 +84,9 @@ def test_a_version_can_be_run_without_its_file(
 
 def test_what_is_wrong_in_a_file_is_told_and_nothing_of_it_saved(proctor: Proctor, folder: Path) -> None:
     (folder / "bad.jsonl").write_text('{"id": "a", "input": "?", "expected": "x"}\n{"id": "b"}\n', "utf-8")
-    told = proctor("suites", "save", "bad.jsonl")
-    assert told.code == 4
-    assert "bad.jsonl:2: error: " in told.err
+    result = proctor("suites", "save", "bad.jsonl")
+    assert result.code == 4
+    assert "bad.jsonl:2: error: " in result.err
     assert proctor("suites", "list").out == "There are no saved suites.\n"
 
 
@@ -95,13 +95,13 @@ def test_of_several_files_each_that_is_right_is_saved(
 ) -> None:
     (folder / "bad.jsonl").write_text('{"id": "b"}\n', "utf-8")
     good = suite(("a", "?", "x"), name="good.jsonl")
-    told = proctor("suites", "save", "bad.jsonl", good)
-    assert (told.code, told.out) == (4, "good v1: 1 case from good.jsonl\n")
-    assert "bad.jsonl:1: error" in told.err
+    result = proctor("suites", "save", "bad.jsonl", good)
+    assert (result.code, result.out) == (4, "good v1: 1 case from good.jsonl\n")
+    assert "bad.jsonl:1: error" in result.err
 
 
-def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> None:
-    refused = {
+def test_wrong_usage_is_4_with_a_sentence(proctor: Proctor, saved: str) -> None:
+    errors = {
         "save nobody": "no suite 'nobody'",
         "save s.jsonl s.jsonl --name x": "one by one",
         "save s.jsonl --name builtin:cheap": "built-in",
@@ -118,9 +118,9 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
         "diff s v1 s.jsonl": "'s.jsonl' is not a version",
         "diff a b c d": "two suites",
     }
-    for words, why in refused.items():
-        told = proctor("suites", *words.split())
-        assert (told.code, told.out, why in told.err) == (4, "", True), (words, told)
+    for words, why in errors.items():
+        result = proctor("suites", *words.split())
+        assert (result.code, result.out, why in result.err) == (4, "", True), (words, result)
     assert _versions(proctor) == ["v1", "v2*"]
 
 
@@ -128,12 +128,12 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
     "words",
     [("list",), ("versions", "s"), ("show", "s"), ("export", "s"), ("delete", "s", "-y"), ("diff", "s")],
 )
-def test_without_a_store_it_says_so_and_makes_none(
+def test_without_a_store_each_command_says_so_and_creates_none(
     proctor: Proctor, folder: Path, words: tuple[str, ...]
 ) -> None:
     for flag in ((), ("--store", "nowhere.db")):
-        told = proctor("suites", *words, *flag)
-        assert (told.code, "There is no store" in told.err) == (4, True)
+        result = proctor("suites", *words, *flag)
+        assert (result.code, "There is no store" in result.err) == (4, True)
         assert list(folder.iterdir()) == []
 
 
@@ -146,8 +146,8 @@ def test_a_list_has_a_line_a_suite(proctor: Proctor, saved: str, suite: Callable
     lines = proctor("suites", "list").out.splitlines()
     assert [line.split("  ")[0] for line in lines] == ["suite", "a b  ".strip(), "s    ".strip()]
     assert lines[2].split()[1:5] == ["v2", "2", "10", "1"]
-    found = proctor("suites", "list", "--json").json["suites"]
-    assert [(one["suite"], [row["runs"] for row in one["versions"]]) for one in found] == [
+    suites = proctor("suites", "list", "--json").json["suites"]
+    assert [(entry["suite"], [row["runs"] for row in entry["versions"]]) for entry in suites] == [
         ("a b", [0]),
         ("s", [0, 1]),
     ]
@@ -175,10 +175,10 @@ def test_a_version_is_shown_with_its_cases_by_category_tag_and_split(proctor: Pr
     assert proctor("suites", "show", "s").out.splitlines()[0] == "s v2, current"
     for words in ("10: 8 dev + 2 holdout", "even 5 · odd 5", "all 10", "meridian", "sha256:"):
         assert words in out
-    shown = proctor("suites", "show", "s@v1", "--json").json
-    assert shown["splits"] == {"dev": 8, "holdout": 2}
-    assert (shown["categories"], shown["tags"]) == ({"even": 5, "odd": 5}, {"all": 10})
-    assert (shown["runs"], shown["looks"], "case_list" in shown) == ([], [], False)
+    report = proctor("suites", "show", "s@v1", "--json").json
+    assert report["splits"] == {"dev": 8, "holdout": 2}
+    assert (report["categories"], report["tags"]) == ({"even": 5, "odd": 5}, {"all": 10})
+    assert (report["runs"], report["looks"], "case_list" in report) == ([], [], False)
 
 
 def test_the_cases_of_a_version_can_be_shown(proctor: Proctor, saved: str) -> None:
@@ -196,9 +196,9 @@ def test_the_cases_of_a_version_can_be_shown(proctor: Proctor, saved: str) -> No
 @pytest.mark.slow
 def test_a_version_tells_its_runs_and_looks_and_no_other_versions(proctor: Proctor, saved: str) -> None:
     ids = [proctor("run", saved, "--target", "echo", "--json").run["run"] for _ in range(7)]
-    shown = proctor("suites", "show", "s", "--json").json
-    assert [run["run"] for run in shown["runs"]] == ids[::-1]
-    assert shown["runs"][0]["target"] == "echo"
+    report = proctor("suites", "show", "s", "--json").json
+    assert [run["run"] for run in report["runs"]] == ids[::-1]
+    assert report["runs"][0]["target"] == "echo"
     out = proctor("suites", "show", "s").out
     assert [f"{run_id}  finished  on echo" in out for run_id in ids] == [False] * 2 + [True] * 5
     assert "and 2 more: proctor runs list --suite s\n" in out
@@ -229,17 +229,21 @@ def test_two_versions_are_compared_by_any_words_for_them(proctor: Proctor, saved
         for words in (("s",), ("s", "v1"), ("s", "v1", "v2"), ("s@v1", "s@v2"), ("s@v1", "s.jsonl"))
     )
     assert [{**other, "new": first["new"]} for other in others] == [first] * 4
-    found = first
-    assert (found["added"], found["removed"], found["renamed"]) == (
+    comparison = first
+    assert (comparison["added"], comparison["removed"], comparison["renamed"]) == (
         ["t10"],
         ["t0"],
         [{"old": "t2", "new": "two"}],
     )
-    assert [one["case"] for one in found["changed"]] == ["t1", "two", *(f"t{n}" for n in range(3, 10))]
-    assert found["changed"][0]["fields"][0] == {"field": "expected", "old": "say 1", "new": "other"}
-    assert found["changed"][2]["fields"] == [{"field": "category", "old": "odd", "new": None}]
-    assert (found["same"], found["moved"], found["header"]) == (0, 0, [])
-    assert (found["old"]["version"], found["old"]["cases"]) == ("v1", 10)
+    assert [change["case"] for change in comparison["changed"]] == [
+        "t1",
+        "two",
+        *(f"t{n}" for n in range(3, 10)),
+    ]
+    assert comparison["changed"][0]["fields"][0] == {"field": "expected", "old": "say 1", "new": "other"}
+    assert comparison["changed"][2]["fields"] == [{"field": "category", "old": "odd", "new": None}]
+    assert (comparison["same"], comparison["moved"], comparison["header"]) == (0, 0, [])
+    assert (comparison["old"]["version"], comparison["old"]["cases"]) == ("v1", 10)
 
 
 def test_a_comparison_has_old_and_new_of_every_field(proctor: Proctor, saved: str) -> None:
@@ -269,10 +273,10 @@ def test_cases_of_a_markdown_file_with_another_name_are_renamed_and_not_changed(
 
 def test_the_exit_code_tells_of_differences_only_when_it_is_asked_to(proctor: Proctor, saved: str) -> None:
     for words, code in ((("s", "v1"), 1), (("s", "v2"), 0), (("s@v1", "s.jsonl"), 1)):
-        told = proctor("suites", "diff", *words, "--exit-code", "--json")
-        assert (told.code, told.json["exit_code"]) == (code, code)
-        told = proctor("suites", "diff", *words, "--json")
-        assert (told.code, told.json["exit_code"]) == (0, 0)
+        result = proctor("suites", "diff", *words, "--exit-code", "--json")
+        assert (result.code, result.json["exit_code"]) == (code, code)
+        result = proctor("suites", "diff", *words, "--json")
+        assert (result.code, result.json["exit_code"]) == (0, 0)
 
 
 def test_longer_texts_are_compared_line_by_line(proctor: Proctor, suite: Callable[..., str]) -> None:
@@ -283,13 +287,13 @@ def test_longer_texts_are_compared_line_by_line(proctor: Proctor, suite: Callabl
     assert [line.strip() for line in lines if line.strip().startswith(("- ", "+ "))] == ["- two", "+ zwei"]
 
 
-def test_what_is_the_same_says_so(proctor: Proctor, saved: str, suite: Callable[..., str]) -> None:
+def test_equal_versions_have_no_differences(proctor: Proctor, saved: str, suite: Callable[..., str]) -> None:
     out = proctor("suites", "diff", "s", "s.jsonl").out
     assert out == "s v2 → s.jsonl: 10 the same\n"
     suite(("a", "?", "x"), name="t.jsonl")
     proctor("suites", "save", "t.jsonl")
-    told = proctor("suites", "diff", "t")
-    assert (told.code, "only one version, v1" in told.err) == (4, True)
+    result = proctor("suites", "diff", "t")
+    assert (result.code, "only one version, v1" in result.err) == (4, True)
 
 
 def test_files_can_be_compared_without_a_store(
@@ -297,9 +301,9 @@ def test_files_can_be_compared_without_a_store(
 ) -> None:
     suite(("a", "?", "x"), name="old.jsonl")
     suite(("a", "?", "y"), name="new.jsonl")
-    found = proctor("suites", "diff", "old.jsonl", "new.jsonl", "--json").json
-    assert [one["case"] for one in found["changed"]] == ["a"]
-    assert found["header"] == [{"field": "name", "old": "old", "new": "new"}]
+    comparison = proctor("suites", "diff", "old.jsonl", "new.jsonl", "--json").json
+    assert [change["case"] for change in comparison["changed"]] == ["a"]
+    assert comparison["header"] == [{"field": "name", "old": "old", "new": "new"}]
     assert not (folder / ".proctor").exists()
 
 
@@ -326,8 +330,8 @@ def test_an_export_without_a_file_is_printed(proctor: Proctor, saved: str) -> No
 
 def test_an_export_replaces_no_file_unasked(proctor: Proctor, saved: str, folder: Path) -> None:
     before = (folder / saved).read_bytes()
-    told = proctor("suites", "export", "s@v1", "-o", saved)
-    assert (told.code, (folder / saved).read_bytes()) == (4, before)
+    result = proctor("suites", "export", "s@v1", "-o", saved)
+    assert (result.code, (folder / saved).read_bytes()) == (4, before)
     assert proctor("suites", "export", "s@v1", "-o", saved, "--force").code == 0
     assert proctor("suites", "save", saved).out.startswith("s v1, the same as this earlier version")
 
@@ -346,8 +350,8 @@ def test_a_deleted_version_is_gone_and_its_number_with_it(
 def test_a_version_with_runs_is_not_deleted_nor_is_any_with_it(proctor: Proctor, saved: str) -> None:
     run_id = proctor("run", saved, "--target", "echo", "--json").run["run"]
     for word in ("s", "s@v2"):
-        told = proctor("suites", "delete", word, "--yes")
-        assert (told.code, "v2 has 1 run" in told.err) == (4, True)
+        result = proctor("suites", "delete", word, "--yes")
+        assert (result.code, "v2 has 1 run" in result.err) == (4, True)
     assert _versions(proctor) == ["v1", "v2*"]
     proctor("runs", "delete", run_id, "--yes")
     assert proctor("suites", "delete", "s", "--yes").code == 0

@@ -21,7 +21,7 @@ TOOL_CALL = {
 
 
 class AbleModel(JsonHandler):
-    """A model that can do everything but read PDFs and hear; PDFs are refused, audio gets an empty answer."""
+    """A model without PDFs and audio: a PDF gets an error, audio an empty answer."""
 
     bodies: ClassVar[list[Any]] = []
 
@@ -78,11 +78,11 @@ def test_each_ability_is_one_request_with_its_result_and_cost(proctor: Proctor, 
     assert checks["audio"]["detail"] == "The answer is empty."
     assert checks["text"]["cost_usd"] == pytest.approx(0.00012)
     assert (checks["batch"]["status"], checks["batch"]["cost_usd"]) == ("works", 0)  # a list of batches
-    sent = [name for name, status in statuses.items() if status != "not offered" and name != "batch"]
-    assert len(AbleModel.bodies) == len(sent)
+    requests = [name for name, status in statuses.items() if status != "not offered" and name != "batch"]
+    assert len(AbleModel.bodies) == len(requests)
 
 
-def test_what_it_prints_ends_with_the_cost_and_where_it_is_recorded(proctor: Proctor, target: str) -> None:
+def test_the_output_ends_with_the_cost_and_the_place_of_the_record(proctor: Proctor, target: str) -> None:
     result = proctor("targets", "check", "--all", target)
     assert result.code == 0
     assert "  pdf         refused" in result.out

@@ -1,4 +1,4 @@
-"""`proctor verify` as a command: what it prints, its exit codes, and what never reaches the terminal."""
+"""`proctor verify` as a command: output, exit codes, and text that never reaches the terminal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def bundle(proctor: Proctor, half: str, folder: Path) -> str:
 
 
 def test_a_bundle_that_holds_is_told_with_its_number_and_exits_0(proctor: Proctor, bundle: str) -> None:
-    told = proctor("verify", bundle, "--keys", "mine")
-    assert (told.code, told.err) == (0, "")
-    lines = told.out.splitlines()
+    result = proctor("verify", bundle, "--keys", "mine")
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert lines[0] == "b is valid: all scores, verdicts and numbers follow from the answers."
     assert any(line.split()[:4] == ["all", "5", "10", "50.0%"] for line in lines)
     assert "derived    10 scores, by grading the answers again" in lines
@@ -31,44 +31,44 @@ def test_a_bundle_that_holds_is_told_with_its_number_and_exits_0(proctor: Procto
 
 def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundle: str) -> None:
     assert proctor("verify", bundle, "--keys", "others").code == 0
-    told = proctor("verify", bundle, "--keys", "others", "--require-signature")
-    assert told.code == 1
-    assert told.out.startswith(
+    result = proctor("verify", bundle, "--keys", "others", "--require-signature")
+    assert result.code == 1
+    assert result.out.startswith(
         "b is not accepted: it is signed by an unknown key, so anyone could have made it.\n"
         "Only its content is consistent: all scores, verdicts and numbers follow from the answers.\n"
     )
-    assert "is valid" not in told.out
-    assert "consistent, but anyone could have made this key" in told.out
+    assert "is valid" not in result.out
+    assert "consistent, but anyone could have made this key" in result.out
     assert (
         "b is signed by an unknown key, but --require-signature needs a signature by a key that you trust."
-    ) in told.err
+    ) in result.err
     assert proctor("verify", bundle, "--keys", "mine", "--require-signature").code == 0
     proctor("attest", "last", "-o", "plain", "--no-sign")
-    told = proctor("verify", "plain", "--keys", "mine", "--require-signature")
-    assert told.code == 1
-    assert "unsigned: consistent, but anyone could have made it" in told.out
+    result = proctor("verify", "plain", "--keys", "mine", "--require-signature")
+    assert result.code == 1
+    assert "unsigned: consistent, but anyone could have made it" in result.out
 
 
 def test_a_key_may_be_demanded_by_its_fingerprint(proctor: Proctor, bundle: str) -> None:
     (row,) = proctor("keys", "list", "--keys", "mine", "--json").json["keys"]
     words = ("verify", bundle, "--keys", "others", "--signed-by")
-    told = proctor(*words, row["id"].upper())
-    assert (told.code, told.err) == (0, "")
-    lines = told.out.splitlines()
+    result = proctor(*words, row["id"].upper())
+    assert (result.code, result.err) == (0, "")
+    lines = result.out.splitlines()
     assert lines[0] == "b is valid: all scores, verdicts and numbers follow from the answers."
     assert lines[-1] == f"signature  signed by the key that --signed-by names ({row['id']})"
     assert proctor(*words, row["id"], "--require-signature").code == 1
     assert proctor(*words, row["id"], "--json").json["errors"] == []
 
     other = "0" * 64
-    told = proctor(*words, other)
-    assert told.code == 1
-    assert told.out.startswith(
+    result = proctor(*words, other)
+    assert result.code == 1
+    assert result.out.startswith(
         "b is not accepted: it is signed by another key, so anyone could have made it."
     )
-    assert f"b is signed by another key, but --signed-by needs a signature by the key {other}." in told.err
-    told = proctor("verify", bundle, "--keys", "mine", "--signed-by", other, "--json")
-    assert (told.code, [error["path"] for error in told.json["errors"]]) == (1, ["b"])
+    assert f"b is signed by another key, but --signed-by needs a signature by the key {other}." in result.err
+    result = proctor("verify", bundle, "--keys", "mine", "--signed-by", other, "--json")
+    assert (result.code, [error["path"] for error in result.json["errors"]]) == (1, ["b"])
     proctor("attest", "last", "-o", "plain", "--no-sign")
     assert "plain is unsigned, but --signed-by needs" in proctor("verify", "plain", "--signed-by", other).err
     proctor("attest", "last", "--trial", "t3", "-o", "t3.json", "--keys", "mine")
@@ -77,9 +77,9 @@ def test_a_key_may_be_demanded_by_its_fingerprint(proctor: Proctor, bundle: str)
 
 
 def test_what_is_no_fingerprint_is_refused(proctor: Proctor, bundle: str) -> None:
-    told = proctor("verify", bundle, "--signed-by", "d1f84e29")
-    assert told.code == 4
-    assert "'d1f84e29' is not the fingerprint of a key. Give all 64 digits" in told.err
+    result = proctor("verify", bundle, "--signed-by", "d1f84e29")
+    assert result.code == 4
+    assert "'d1f84e29' is not the fingerprint of a key. Give all 64 digits" in result.err
 
 
 def test_of_several_signatures_the_trusted_one_stands_last(proctor: Proctor, bundle: str) -> None:
@@ -94,16 +94,16 @@ def test_of_several_signatures_the_trusted_one_stands_last(proctor: Proctor, bun
 
 def test_what_is_wrong_is_one_sentence_and_exit_code_1(proctor: Proctor, bundle: str, folder: Path) -> None:
     (folder / "b" / "responses.json").write_text("{}", encoding="utf-8")
-    told = proctor("verify", bundle)
-    assert (told.code, told.out) == (1, "")
-    assert told.err == "proctor: error: b has 'responses.json', which is not a file of a bundle.\n"
+    result = proctor("verify", bundle)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == "proctor: error: b has 'responses.json', which is not a file of a bundle.\n"
 
 
 def test_no_bundle_is_exit_code_4(proctor: Proctor, half: str) -> None:
     for word in ("nowhere", half):
-        told = proctor("verify", word)
-        assert (told.code, told.out) == (4, "")
-        assert told.err.startswith("proctor: error: ")
+        result = proctor("verify", word)
+        assert (result.code, result.out) == (4, "")
+        assert result.err.startswith("proctor: error: ")
     assert proctor("verify").code == 4
 
 
@@ -113,9 +113,9 @@ def test_each_of_several_is_told_and_the_worst_is_the_exit_code(
     proctor("attest", "last", "-o", "public.zip", "--public", "--keys", "mine")
     proctor("attest", "last", "-o", "broken", "--keys", "mine")
     (folder / "broken" / "trials.jsonl").write_bytes(b"")
-    told = proctor("verify", bundle, "broken", "public.zip", "--json", "--keys", "mine")
-    assert told.code == told.json["exit_code"] == 1
-    full, public = told.json["bundles"]
+    result = proctor("verify", bundle, "broken", "public.zip", "--json", "--keys", "mine")
+    assert result.code == result.json["exit_code"] == 1
+    full, public = result.json["bundles"]
     assert (full["kind"], full["hidden"], full["graded_again"], full["standing"]) == (
         "full",
         0,
@@ -125,24 +125,24 @@ def test_each_of_several_is_told_and_the_worst_is_the_exit_code(
     assert (public["kind"], public["hidden"], public["graded_again"]) == ("public", 2, 8)
     assert full["claims"] == public["claims"]
     assert len(public["unverified"]) == 2
-    assert [error["path"] for error in told.json["errors"]] == ["broken"]
+    assert [error["path"] for error in result.json["errors"]] == ["broken"]
     assert full["started_at"].endswith("Z")  # as in every other JSON
     assert proctor("verify", bundle, "broken", "nowhere").code == 4
 
 
 def test_a_proof_of_one_trial_is_checked_too(proctor: Proctor, bundle: str, folder: Path) -> None:
     proctor("attest", "last", "--trial", "t3", "-o", "t3.json", "--keys", "mine")
-    told = proctor("verify", "t3.json", "--keys", "mine")
-    assert told.code == 0
-    assert "trial      case t3: pass" in told.out
-    assert "signed by a trusted key" in told.out
+    result = proctor("verify", "t3.json", "--keys", "mine")
+    assert result.code == 0
+    assert "trial      case t3: pass" in result.out
+    assert "signed by a trusted key" in result.out
     row = proctor("verify", "t3.json", "--json").json["bundles"][0]
     assert row["proof_of"] == {"case_id": "t3", "repeat": 0, "verdict": "pass"}
     text = (folder / "t3.json").read_text(encoding="utf-8")
     (folder / "t3.json").write_text(text.replace("say 3", "say 4"), encoding="utf-8")
-    told = proctor("verify", "t3.json")
-    assert told.code == 1
-    assert "does not lead to the root" in told.err
+    result = proctor("verify", "t3.json")
+    assert result.code == 1
+    assert "does not lead to the root" in result.err
     (folder / "t3.json").write_text(text[:300], encoding="utf-8")
     assert proctor("verify", "t3.json").code == 1
 
@@ -161,10 +161,10 @@ def test_nothing_of_a_bundle_moves_the_terminal(
     assert proctor("run", "evil.jsonl", "--target", "echo", "--quiet").code in (0, 1)
     assert proctor("attest", "last", "-o", "evil", "--no-sign").code == 0
     for words in (("verify", "evil"), ("verify", "evil", "--json")):
-        told = proctor(*words)
-        assert told.code == 1
-        assert "a name has control characters" in told.out + told.err
-        assert all(letter.isprintable() or letter == "\n" for letter in told.out + told.err)
+        result = proctor(*words)
+        assert result.code == 1
+        assert "a name has control characters" in result.out + result.err
+        assert all(letter.isprintable() or letter == "\n" for letter in result.out + result.err)
 
 
 def test_what_selected_the_cases_and_what_makes_them_pass_is_told(proctor: Proctor, half: str) -> None:
@@ -173,8 +173,10 @@ def test_what_selected_the_cases_and_what_makes_them_pass_is_told(proctor: Proct
     )
     proctor("attest", "last", "-o", "two", "--no-sign")
     lines = proctor("verify", "two").out.splitlines()
-    told = "cases      2 of 10 were run; held out 0.2 by rank, seed 42; threshold 0.5; repeats 2; ids t[13]"
-    assert told in lines
+    cases_line = (
+        "cases      2 of 10 were run; held out 0.2 by rank, seed 42; threshold 0.5; repeats 2; ids t[13]"
+    )
+    assert cases_line in lines
     row = proctor("verify", "two", "--json").json["bundles"][0]
     assert (row["suite_cases"], row["claims"]["all"]["cases"], row["settings"]["threshold"]) == (10, 2, 0.5)
 

@@ -1,4 +1,4 @@
-"""`--watch`: runs again when a file changes, and sends only what is new."""
+"""`--watch`: runs again when a file changes, and sends only new requests."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ tests:
     assertions: [{type: code-grader, command: [python, grade.py]}]
 """
 GRADER = 'import json\nprint(json.dumps({"score": 1.0, "assertions": []}))\n'
-# Logs every prompt. One that says `wait` is answered when there is a file `go`, once the loop has handled the
-# signals that were sent before.
+# Records every prompt. A prompt with `wait` is answered when the file `go` exists, and after the loop has
+# handled the signals that were sent before.
 TARGET = """\
 import asyncio, os, helper
 async def f(prompt):
@@ -43,7 +43,7 @@ async def f(prompt):
 
 
 class Watched:
-    """A watched command, with what it has printed so far."""
+    """A watched command, with its output so far."""
 
     def __init__(self, start: Proctor, folder: Path, *words: str) -> None:
         self._err, self._out = folder / "err.out", folder / "out.out"
@@ -99,7 +99,7 @@ def watched(start: Proctor, project: Path) -> Iterator[Callable[..., Watched]]:
 
 
 def edit(path: Path, old: str, new: str) -> None:
-    """Replaces a file as editors do: a new one is renamed."""
+    """Replaces a file as editors do, by renaming a new file."""
     text = path.read_text(encoding="utf-8")
     assert old in text
     part = path.with_name(f".{path.name}.new")
@@ -107,7 +107,7 @@ def edit(path: Path, old: str, new: str) -> None:
     part.replace(path)
 
 
-def asked(folder: Path) -> list[str]:
+def read_questions(folder: Path) -> list[str]:
     return (folder / "asked.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -131,7 +131,7 @@ def test_each_kind_of_file_is_watched_and_only_what_is_new_is_sent(
     (project / "proctor.toml").write_text("threshold = 0.01\n", encoding="utf-8")
     assert command.wait_for_runs(6) == "no case changed, 0 requests sent, 2 answers reused."
     assert "Changed: helper.py. Running again." in command.err
-    assert len(asked(project)) == 2 + 1 + 1 + 2
+    assert len(read_questions(project)) == 2 + 1 + 1 + 2
     assert command.end() == 0
 
 
@@ -167,7 +167,7 @@ def test_a_change_stops_a_run_whose_calls_end_and_are_reused(
     command.wait_for("Changed: grade.py. Waiting for requests in progress.")
     (project / "go").touch()
     assert command.wait_for_runs(1) == "1 request sent, 1 answer reused."
-    assert len(asked(project)) == 2
+    assert len(read_questions(project)) == 2
     assert command.end() == 0
 
 
@@ -270,9 +270,9 @@ def test_what_the_command_says_wrong_ends_the_watching(start: Proctor, half: str
 def test_flags_of_a_single_run_are_refused(
     proctor: Proctor, half: str, words: tuple[str, ...], sentence: str
 ) -> None:
-    told = proctor("run", half, "--target", "echo", "--watch", *words)
-    assert told.code == 4
-    assert sentence in told.err
+    result = proctor("run", half, "--target", "echo", "--watch", *words)
+    assert result.code == 4
+    assert sentence in result.err
 
 
 @posix_only

@@ -1,4 +1,4 @@
-"""`vacuous-empty`, `vacuous-refusal` and `vacuous-echo`: cases that pass on answers which say nothing."""
+"""`vacuous-empty`, `vacuous-refusal` and `vacuous-echo`: cases that pass for answers without content."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_answers_that_say_nothing(checks: list[Any], expected: list[str]) -> Non
 
 
 def test_an_echo_that_passes_though_nothing_leaks_is_told() -> None:
-    asked = make_checked_case("Say yes or no: is granite a stone?", ("contains", {"value": "yes"}))
-    assert lint_codes(asked) == ["vacuous-echo"]
-    (problem,) = lint_cases(asked)
+    question_case = make_checked_case("Say yes or no: is granite a stone?", ("contains", {"value": "yes"}))
+    assert lint_codes(question_case) == ["vacuous-echo"]
+    (problem,) = lint_cases(question_case)
     assert problem.message.endswith("Compare with `exact`, or limit the answer's length.")
 
 
@@ -79,7 +79,7 @@ def test_not_refusing_is_vacuous_on_an_empty_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "suites", "told"),
+    ("case_rule", "suite_rule", "is_vacuous"),
     [
         (None, PassRule(), False),
         (None, PassRule(threshold=0.5), True),
@@ -88,9 +88,11 @@ def test_not_refusing_is_vacuous_on_an_empty_answer() -> None:
         (PassRule(), PassRule(threshold=0.4), False),
     ],
 )
-def test_the_pass_rule_that_counts_decides(own: PassRule | None, suites: PassRule, told: bool) -> None:
-    half = make_checked_case("Describe the wall.", SAY, ("length", {"max_words": 40}), pass_rule=own)
-    assert ("vacuous-empty" in lint_codes(half, rule=suites)) is told
+def test_the_pass_rule_that_counts_decides(
+    case_rule: PassRule | None, suite_rule: PassRule, is_vacuous: bool
+) -> None:
+    half = make_checked_case("Describe the wall.", SAY, ("length", {"max_words": 40}), pass_rule=case_rule)
+    assert ("vacuous-empty" in lint_codes(half, rule=suite_rule)) is is_vacuous
 
 
 def test_a_gate_that_an_empty_answer_fails_is_enough() -> None:

@@ -1,4 +1,4 @@
-"""The rule `leak`: where an expected answer gives the case away, and where it has to stand in the prompt."""
+"""The rule `leak`: expected answers that the prompt gives away, and answers that have to be in the prompt."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def exact(value: str) -> tuple[str, dict[str, Any]]:
     return "exact", {"value": value}
 
 
-def leak_of(problems: list[Problem]) -> str | None:
-    found = [problem.message for problem in problems if problem.code == "leak"]
-    assert len(found) <= 1
-    return found[0] if found else None
+def find_leak(problems: list[Problem]) -> str | None:
+    messages = [problem.message for problem in problems if problem.code == "leak"]
+    assert len(messages) <= 1
+    return messages[0] if messages else None
 
 
 def test_the_message_begins_as_the_format_says() -> None:
@@ -36,7 +36,7 @@ def test_the_message_begins_as_the_format_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("question", "answer"),
     [
         ("3 + 4 = 7?", "7"),
         ("Oslo is the capital of Norway. What is the capital of Norway?", "oslo"),
@@ -59,12 +59,12 @@ def test_the_message_begins_as_the_format_says() -> None:
         ("Q: Port of Rome?\nA: Ostia\nQ: Port of Athens?\nA: Piraeus\nQ: Port of Rome?\nA:", "Ostia"),
     ],
 )
-def test_an_answer_in_the_prompt_is_a_leak(asked: str, answer: str) -> None:
-    assert leak_of(lint_cases(make_checked_case(asked, exact(answer), expected=answer)))
+def test_an_answer_in_the_prompt_is_a_leak(question: str, answer: str) -> None:
+    assert find_leak(lint_cases(make_checked_case(question, exact(answer), expected=answer)))
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("question", "answer"),
     [
         ("Do you know whether it rained?", "no"),
         ("What happened in 2024?", "4"),
@@ -93,7 +93,7 @@ def test_an_answer_in_the_prompt_is_a_leak(asked: str, answer: str) -> None:
         ("What is the largest of [3, 8, 5]?", "8"),
         ("How cold is it, from 1 to 5?", "1"),
         ("A sail is 1 by 6. What is its area?", "6"),
-        # things to choose from, in any language
+        # options to choose from, in any language
         ("Label:\n- rope\n- anchor\n- net\nIt holds the ship.", "anchor"),
         ("What holds a ship? (a) a rope (b) an anchor (c) a net", "an anchor"),
         ("Who first sailed round?\n1. Cook\n2. Magellan\nGive the number.", "2"),
@@ -114,7 +114,7 @@ def test_an_answer_in_the_prompt_is_a_leak(asked: str, answer: str) -> None:
         ("name,port\nOla,Skagen\nAda,Ribe\n\nWhere is Ola?", "Skagen"),
         (f"{'The ferry left late, as ferries do. ' * 20}What left?", "ferry"),
         ("How does one spell 'ferry'? Write it in letters, as in the word 'harbour'.", "harbour"),
-        # what is to be said, written or gone on with
+        # texts to repeat, write or continue
         ("Write a letter to Marguerite.", "Marguerite"),
         ("Sag „Moin“.", "moin"),
         ("End every answer with 'Over.' What is fog?", "over."),
@@ -123,8 +123,8 @@ def test_an_answer_in_the_prompt_is_a_leak(asked: str, answer: str) -> None:
         ("sail => Segel\nrope => Seil\nline =>", "Seil"),
     ],
 )
-def test_an_answer_that_has_to_stand_there_is_no_leak(asked: str, answer: str) -> None:
-    assert leak_of(lint_cases(make_checked_case(asked, exact(answer), expected=answer))) is None
+def test_an_answer_that_has_to_stand_there_is_no_leak(question: str, answer: str) -> None:
+    assert find_leak(lint_cases(make_checked_case(question, exact(answer), expected=answer))) is None
 
 
 @pytest.mark.parametrize(
@@ -150,34 +150,34 @@ def test_an_answer_that_has_to_stand_there_is_no_leak(asked: str, answer: str) -
     ],
 )
 def test_the_message_says_where_the_answer_stands(turns: list[tuple[str, str]], place: str) -> None:
-    told = leak_of(lint_cases(make_checked_case(turns, exact("Zanzibar"))))
-    assert told
-    assert f"'Zanzibar' appears in {place}." in told
+    message = find_leak(lint_cases(make_checked_case(turns, exact("Zanzibar"))))
+    assert message
+    assert f"'Zanzibar' appears in {place}." in message
 
 
 def test_labels_that_few_shot_turns_give_are_no_leak() -> None:
     shots = [("user", "Lovely!"), ("assistant", "praise"), ("user", "Awful!"), ("assistant", "complaint")]
-    asked = make_checked_case([*shots, ("user", "Never again.")], exact("complaint"))
-    assert leak_of(lint_cases(asked)) is None
+    few_shot_case = make_checked_case([*shots, ("user", "Never again.")], exact("complaint"))
+    assert find_leak(lint_cases(few_shot_case)) is None
     said_once = make_checked_case(
         [("user", "Awful!"), ("assistant", "complaint"), ("user", "Bad.")], exact("complaint")
     )
-    assert leak_of(lint_cases(said_once))
+    assert find_leak(lint_cases(said_once))
 
 
 def test_what_was_said_in_earlier_turns_is_known_and_no_leak() -> None:
     turns = [("user", "I am Marguerite."), ("assistant", "Good morning, Marguerite!"), ("user", "Who am I?")]
-    assert leak_of(lint_cases(make_checked_case(turns, exact("Marguerite")))) is None
+    assert find_leak(lint_cases(make_checked_case(turns, exact("Marguerite")))) is None
     announced = [("user", "The answer is Ola."), ("assistant", "To what?"), ("user", "Who is it?")]
-    assert leak_of(lint_cases(make_checked_case(announced, exact("Ola"))))
+    assert find_leak(lint_cases(make_checked_case(announced, exact("Ola"))))
 
 
 def test_a_wrapped_line_ends_no_sentence() -> None:
-    asked = "What is the name of the town at the end of the long fjord, where\nOslo lies? Is it there?"
-    assert leak_of(lint_cases(make_checked_case(asked, exact("Oslo"))))
+    question = "What is the name of the town at the end of the long fjord, where\nOslo lies? Is it there?"
+    assert find_leak(lint_cases(make_checked_case(question, exact("Oslo"))))
 
 
-ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
+PROMPT = "The old lighthouse at Skagen was built of red brick in 1858."
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,14 @@ ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
     ],
 )
 def test_what_assertions_look_for_is_looked_for(grader: str, params: dict[str, Any], leaks: bool) -> None:
-    assert (leak_of(lint_cases(make_checked_case(ASKED, (grader, params)))) is not None) is leaks
+    assert (find_leak(lint_cases(make_checked_case(PROMPT, (grader, params)))) is not None) is leaks
 
 
 def test_a_negated_assertion_expects_nothing() -> None:
     unwanted = Assertion(grader="contains", params={"value": "red brick"}, negated=True)
-    assert leak_of(lint_cases(make_checked_case(ASKED, unwanted, ("contains", {"value": "granite"})))) is None
+    assert (
+        find_leak(lint_cases(make_checked_case(PROMPT, unwanted, ("contains", {"value": "granite"})))) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,21 +240,21 @@ def test_a_negated_assertion_expects_nothing() -> None:
     ],
 )
 def test_any_ideal_and_all_that_tells_in_an_object_count(expected: Any, leaks: bool) -> None:
-    judged = make_checked_case(ASKED, ("rubric", {"rubric": "Is right."}), expected=expected)
-    assert (leak_of(lint_cases(judged)) is not None) is leaks
+    judged = make_checked_case(PROMPT, ("rubric", {"rubric": "Is right."}), expected=expected)
+    assert (find_leak(lint_cases(judged)) is not None) is leaks
 
 
 def test_members_of_a_composite_are_looked_at() -> None:
     member = {"name": "a", "assertion": {"grader": "contains", "params": {"value": "red brick"}}}
     params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
-    assert leak_of(lint_cases(make_checked_case(ASKED, ("composite", params))))
+    assert find_leak(lint_cases(make_checked_case(PROMPT, ("composite", params))))
 
 
 def test_a_needle_is_no_leak() -> None:
-    found = make_checked_case(
+    needle_case = make_checked_case(
         "Hay, hay. The code word is plum. Hay.", exact("plum"), metadata={"needle": "plum"}
     )
-    assert leak_of(lint_cases(found)) is None
+    assert find_leak(lint_cases(needle_case)) is None
 
 
 TICKETS = [
@@ -267,8 +269,8 @@ TICKETS = [
 def tickets(*cases: tuple[str, str], grader: str = "exact") -> list[Problem]:
     return lint_cases(
         *(
-            make_checked_case(asked, (grader, {"value": answer}), id=f"t{number}", expected=answer)
-            for number, (asked, answer) in enumerate(cases)
+            make_checked_case(question, (grader, {"value": answer}), id=f"t{number}", expected=answer)
+            for number, (question, answer) in enumerate(cases)
         )
     )
 
@@ -303,11 +305,11 @@ def test_lines_are_known_at_the_places_of_the_folded_text(text: str) -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=12))
-def test_what_is_not_in_the_prompt_never_leaks_and_nothing_breaks(asked: str, answer: str) -> None:
-    made = Case(
+def test_what_is_not_in_the_prompt_never_leaks_and_nothing_breaks(question: str, answer: str) -> None:
+    case = Case(
         id="a",
-        input=(Message(role="user", content=asked),),
+        input=(Message(role="user", content=question),),
         assertions=(Assertion(grader="exact", params={"value": answer}),),
     )
-    found: list[Finding] = list(find_leaks(made, lambda _assertion, _text: None))
-    assert not found or fold_text(answer) in fold_text(asked)
+    findings: list[Finding] = list(find_leaks(case, lambda _assertion, _text: None))
+    assert not findings or fold_text(answer) in fold_text(question)

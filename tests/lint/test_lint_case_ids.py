@@ -14,11 +14,11 @@ from support.linting import lint_cases
 
 
 @pytest.fixture
-def told() -> Callable[..., list[tuple[int | None, str]]]:
-    """Line and code for cases of these ids, whose questions have nothing in common."""
+def lint_ids() -> Callable[..., list[tuple[int | None, str]]]:
+    """Returns a function that lints cases with these ids, and returns the line and code of each problem."""
 
     def run(*ids: str) -> list[tuple[int | None, str]]:
-        cases = [Case(id=each, input=(), assertions=()) for each in ids]
+        cases = [Case(id=case_id, input=(), assertions=()) for case_id in ids]
         return [(problem.line, problem.code) for problem in lint_cases(*cases, ignored=("near-duplicate",))]
 
     return run
@@ -36,9 +36,9 @@ def told() -> Callable[..., list[tuple[int | None, str]]]:
     ],
 )
 def test_ids_that_look_alike_are_told_at_the_second(
-    told: Callable[..., list[tuple[int | None, str]]], first: str, second: str, similar: bool
+    lint_ids: Callable[..., list[tuple[int | None, str]]], first: str, second: str, similar: bool
 ) -> None:
-    assert ((2, "similar-id") in told(first, second)) is similar
+    assert ((2, "similar-id") in lint_ids(first, second)) is similar
 
 
 def test_the_message_names_the_other_case_and_its_line() -> None:
@@ -61,27 +61,28 @@ def test_the_message_names_the_other_case_and_its_line() -> None:
     ],
 )
 def test_languages_of_ids(
-    told: Callable[..., list[tuple[int | None, str]]],
+    lint_ids: Callable[..., list[tuple[int | None, str]]],
     ids: tuple[str, ...],
     expected: list[tuple[int | None, str]],
 ) -> None:
-    assert told(*ids) == expected
+    assert lint_ids(*ids) == expected
 
 
 def test_letters_that_look_alike_inside_one_word_are_told_at_their_case() -> None:
-    cases = [Case(id=each, input=()) for each in ("score", "sсore")]  # the second has a Cyrillic letter
+    cases = [Case(id=case_id, input=()) for case_id in ("score", "sсore")]  # the second has a Cyrillic letter
     problems = lint_cases(*cases, ignored=("near-duplicate",))
     assert {problem.line for problem in problems} == {2}
     assert "Latin and Cyrillic letters" in problems[0].message
 
 
 @pytest.mark.parametrize(
-    ("named", "lines"), [((False, True, False), [1]), ((True, True, True), []), ((False, False, False), [])]
+    ("have_ids", "lines"),
+    [((False, True, False), [1]), ((True, True, True), []), ((False, False, False), [])],
 )
 def test_some_cases_without_an_id_among_others_are_told_once(
-    named: tuple[bool, ...], lines: list[int]
+    have_ids: tuple[bool, ...], lines: list[int]
 ) -> None:
     linter = Linter("s.jsonl", GRADERS.get, ("near-duplicate",))
-    for line, own in enumerate(named, 1):
-        linter.add(CaseAtLine(Case(id=f"test_{line}", input=()), line, has_own_id=own))
+    for line, has_id in enumerate(have_ids, 1):
+        linter.add(CaseAtLine(Case(id=f"test_{line}", input=()), line, has_own_id=has_id))
     assert [problem.line for problem in linter.finish(Suite(name="s", dialect="meridian"))] == lines

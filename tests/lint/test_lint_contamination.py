@@ -1,4 +1,4 @@
-"""`contaminated` and `canary`: cases of a suite that stand in other text."""
+"""`contaminated` and `canary`: cases of a suite found in other text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ANSWER = "Skagen Grey Light"
 GUID = "5f0c9a3e-1b7d-4c55-9e0a-d2b1c7f6a984"
 
 
-def case(asked: str = QUESTION, case_id: str = "ferry", **fields: object) -> Case:
-    return Case(id=case_id, input=(Message(role="user", content=asked),), expected=ANSWER, **fields)  # type: ignore[arg-type]
+def case(question: str = QUESTION, case_id: str = "ferry", **fields: object) -> Case:
+    return Case(id=case_id, input=(Message(role="user", content=question),), expected=ANSWER, **fields)  # type: ignore[arg-type]
 
 
 def search(pieces: str | Iterable[str], *cases: Case, ignored: tuple[str, ...] = ()) -> list[Problem]:
     contamination = ContaminationSearch("s.jsonl", ignored)
-    for line, each in enumerate(cases or (case(),), 1):
-        contamination.add(CaseAtLine(each, line))
+    for line, searched_case in enumerate(cases or (case(),), 1):
+        contamination.add(CaseAtLine(searched_case, line))
     return contamination.search("other.txt", iter([pieces] if isinstance(pieces, str) else pieces))
 
 
@@ -68,7 +68,7 @@ def test_an_answer_behind_the_question_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "text", "found"),
+    ("question", "text", "is_contaminated"),
     [
         ("Who mends the nets?", "She asked who mends the nets, and why.", True),
         ("Who mends the nets?", "She asked who mends the old nets.", False),
@@ -77,8 +77,8 @@ def test_an_answer_behind_the_question_is_told() -> None:
         ("湖の北の港はどこですか", "湖の南の港はどこですかと聞かれた。", False),
     ],
 )
-def test_a_short_question_must_stand_there_whole(asked: str, text: str, found: bool) -> None:
-    assert bool(search(text, case(asked))) is found
+def test_a_short_question_must_stand_there_whole(question: str, text: str, is_contaminated: bool) -> None:
+    assert bool(search(text, case(question))) is is_contaminated
 
 
 def test_a_question_that_is_cut_between_two_pieces_is_found_on_its_line() -> None:
@@ -92,8 +92,10 @@ def test_a_question_that_is_cut_between_two_pieces_is_found_on_its_line() -> Non
 
 def test_only_what_users_ask_is_looked_for() -> None:
     system = Message(role="system", content=QUESTION)
-    asked = Case(id="a", input=(system, Message(role="user", content="Who mends the nets at home?")))
-    assert search(QUESTION, asked) == []
+    case_with_system = Case(
+        id="a", input=(system, Message(role="user", content="Who mends the nets at home?"))
+    )
+    assert search(QUESTION, case_with_system) == []
     assert search(QUESTION, Case(id="a", input=(system,))) != []
 
 
@@ -105,7 +107,7 @@ def test_what_many_questions_share_is_a_template() -> None:
 
 
 @pytest.mark.parametrize(
-    "marked",
+    "canary_case",
     [
         case("Who mends the nets?", metadata={"canary": GUID.upper()}),
         case("Who mends the nets?", metadata={"canary": f"canary GUID {GUID}"}),
@@ -113,8 +115,8 @@ def test_what_many_questions_share_is_a_template() -> None:
         case("Who mends the nets?", metadata={"canary": "BLUE-HERON-CANARY-77"}),
     ],
 )
-def test_a_canary_is_found(marked: Case) -> None:
-    (problem,) = search(f"a\nb\nx {GUID} y blue-heron-canary-77", marked)
+def test_a_canary_is_found(canary_case: Case) -> None:
+    (problem,) = search(f"a\nb\nx {GUID} y blue-heron-canary-77", canary_case)
     assert problem.code == "canary"
     assert "other.txt, line 3" in problem.message
 

@@ -82,24 +82,24 @@ TOGETHER = [
 ]
 
 
-def told(problems: list[Problem]) -> list[str]:
+def list_contradictions(problems: list[Problem]) -> list[str]:
     return [problem.message for problem in problems if problem.code == "contradiction"]
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_no_answer_passes_both(one: Assertion, other: Assertion) -> None:
-    assert len(told(lint_cases(make_checked_case("Which?", one, other)))) == 1
-    assert len(told(lint_cases(make_checked_case("Which?", other, one)))) == 1
+@pytest.mark.parametrize(("first", "second"), APART)
+def test_no_answer_passes_both(first: Assertion, second: Assertion) -> None:
+    assert len(list_contradictions(lint_cases(make_checked_case("Which?", first, second)))) == 1
+    assert len(list_contradictions(lint_cases(make_checked_case("Which?", second, first)))) == 1
 
 
-@pytest.mark.parametrize(("one", "other"), TOGETHER)
-def test_some_answer_may_pass_both(one: Assertion, other: Assertion) -> None:
-    assert told(lint_cases(make_checked_case("Which?", one, other))) == []
-    assert told(lint_cases(make_checked_case("Which?", other, one))) == []
+@pytest.mark.parametrize(("first", "second"), TOGETHER)
+def test_some_answer_may_pass_both(first: Assertion, second: Assertion) -> None:
+    assert list_contradictions(lint_cases(make_checked_case("Which?", first, second))) == []
+    assert list_contradictions(lint_cases(make_checked_case("Which?", second, first))) == []
 
 
 def test_the_message_names_the_case_and_both_assertions() -> None:
-    (message,) = told(
+    (message,) = list_contradictions(
         lint_cases(make_checked_case("Which?", EXACT, check("contains", value="slate"), id="wall"))
     )
     assert message.startswith("Test 'wall': no answer can pass `exact` 'Granite wall' and `contains` 'slate'")
@@ -108,4 +108,6 @@ def test_the_message_names_the_case_and_both_assertions() -> None:
 def test_members_of_a_composite_are_held_against_the_rest() -> None:
     member = {"name": "a", "assertion": {"grader": "contains", "params": {"value": "slate"}}}
     params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
-    assert len(told(lint_cases(make_checked_case("Which?", EXACT, ("composite", params))))) == 1
+    assert (
+        len(list_contradictions(lint_cases(make_checked_case("Which?", EXACT, ("composite", params))))) == 1
+    )

@@ -1,4 +1,4 @@
-"""The rule `near-duplicate`: which questions are the same, which nearly, and how few are compared."""
+"""The rule `near-duplicate`: the same questions, nearly the same ones, and the number of comparisons."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LONG = (
 )
 
 
-def case(case_id: str, asked: str, expected: str = "", **fields: object) -> Case:
-    wanted = (Assertion(grader="contains", params={"value": expected or f"answer {case_id}"}),)
-    return Case(id=case_id, input=(Message(role="user", content=asked),), assertions=wanted, **fields)  # type: ignore[arg-type]
+def case(case_id: str, question: str, expected: str = "", **fields: object) -> Case:
+    checks = (Assertion(grader="contains", params={"value": expected or f"answer {case_id}"}),)
+    return Case(id=case_id, input=(Message(role="user", content=question),), assertions=checks, **fields)  # type: ignore[arg-type]
 
 
 def pairs(problems: list[Problem]) -> list[tuple[int | None, str]]:
@@ -103,14 +103,14 @@ def test_what_many_cases_share_is_a_template() -> None:
 
 def test_versions_of_one_test_and_other_material_are_other_questions() -> None:
     duplicates = DuplicateRule()
-    for number in range(3):  # one test at one place, such as with two prompts
-        each = case(f"v{number}", "How do ferries float?")
-        duplicates.add(each, CaseLocation(each.id, "ferry.md", 1), judged_digest(each).encode())
+    for number in range(3):  # one test in one place, for example with two prompts
+        version = case(f"v{number}", "How do ferries float?")
+        duplicates.add(version, CaseLocation(version.id, "ferry.md", 1), judged_digest(version).encode())
     assert list(duplicates.finish()) == []
     duplicates = DuplicateRule()
     for number, form in enumerate((None, ResponseFormat(json=True))):
-        each = case(f"f{number}", "How do ferries float?", form=form)
-        duplicates.add(each, CaseLocation(each.id, "s", number), judged_digest(each).encode())
+        version = case(f"f{number}", "How do ferries float?", form=form)
+        duplicates.add(version, CaseLocation(version.id, "s", number), judged_digest(version).encode())
     assert list(duplicates.finish()) == []
 
 
@@ -120,13 +120,13 @@ def test_of_many_that_are_the_same_each_is_told_once() -> None:
     assert all("test 'c0' at line 1" in problem.message for problem in problems)
 
 
-class Counting(DuplicateRule):
-    """Counts how many pairs are compared."""
+class CountingRule(DuplicateRule):
+    """Counts the pairs that are compared."""
 
-    compared = 0
+    comparisons = 0
 
     def _are_alike(self, position: int, earlier: int) -> bool:
-        self.compared += 1
+        self.comparisons += 1
         return super()._are_alike(position, earlier)
 
 
@@ -139,12 +139,12 @@ class Counting(DuplicateRule):
 def test_a_case_is_compared_with_few_others_however_many_there_are(beginning: str, vocabulary: int) -> None:
     dice = random.Random(3)
     words = ["".join(dice.choices("abcdefghij", k=6)) for _ in range(vocabulary)]
-    duplicates = Counting()
+    duplicates = CountingRule()
     for line in range(1, 3001):
-        each = case(f"c{line}", f"{beginning} {' '.join(dice.choices(words, k=25))}")
-        duplicates.add(each, CaseLocation(each.id, "s.jsonl", line), b"same")
+        similar_case = case(f"c{line}", f"{beginning} {' '.join(dice.choices(words, k=25))}")
+        duplicates.add(similar_case, CaseLocation(similar_case.id, "s.jsonl", line), b"same")
     assert list(duplicates.finish()) == []
-    assert duplicates.compared < 12 * 3000
+    assert duplicates.comparisons < 12 * 3000
 
 
 def test_a_finding_is_silenced_by_either_of_the_two() -> None:

@@ -11,7 +11,7 @@ from support.linting import lint_cases, lint_codes, make_checked_case
 
 
 @pytest.mark.parametrize(
-    ("grader", "params", "fields", "told"),
+    ("grader", "params", "fields", "lacks_rubric"),
     [
         ("llm_grader", {}, {}, True),
         ("llm_grader", {}, {"criteria": "  "}, True),
@@ -24,10 +24,10 @@ from support.linting import lint_cases, lint_codes, make_checked_case
     ],
 )
 def test_a_judge_must_be_told_what_to_judge_by(
-    grader: str, params: dict[str, Any], fields: dict[str, Any], told: bool
+    grader: str, params: dict[str, Any], fields: dict[str, Any], lacks_rubric: bool
 ) -> None:
-    found = lint_codes(make_checked_case("Write a letter.", (grader, params), **fields))
-    assert ("judge-without-rubric" in found) is told
+    codes = lint_codes(make_checked_case("Write a letter.", (grader, params), **fields))
+    assert ("judge-without-rubric" in codes) is lacks_rubric
 
 
 def test_the_message_about_a_judge_begins_as_the_format_says() -> None:
@@ -36,7 +36,7 @@ def test_the_message_about_a_judge_begins_as_the_format_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "expected", "told"),
+    ("check", "expected", "is_reported"),
     [
         (("exact", {"value": " \n"}), " \n", True),
         (("exact", {"value": ""}), None, True),
@@ -47,19 +47,19 @@ def test_the_message_about_a_judge_begins_as_the_format_says() -> None:
         (Assertion(grader="exact", params={"value": ""}, negated=True), None, False),
     ],
 )
-def test_an_empty_expected_answer_suggests_a_judge(check: Any, expected: Any, told: bool) -> None:
-    found = [
+def test_an_empty_expected_answer_suggests_a_judge(check: Any, expected: Any, is_reported: bool) -> None:
+    problems = [
         problem
         for problem in lint_cases(make_checked_case("Write a letter.", check, expected=expected))
         if problem.code == "empty-expected"
     ]
-    assert len(found) == told
-    for problem in found:
+    assert len(problems) == is_reported
+    for problem in problems:
         assert "no expected value - consider using scorer='llm_judge' with a rubric" in problem.message
 
 
 @pytest.mark.parametrize(
-    ("grader", "value", "told"),
+    ("grader", "value", "is_reported"),
     [
         ("exact", '{"name": "Ada"}', True),
         ("contains", ' ["Ada", "Eve"] ', True),
@@ -75,13 +75,13 @@ def test_an_empty_expected_answer_suggests_a_judge(check: Any, expected: Any, to
     ],
 )
 def test_json_that_is_compared_letter_by_letter_suggests_a_schema(
-    grader: str, value: str, told: bool
+    grader: str, value: str, is_reported: bool
 ) -> None:
-    found = [
+    problems = [
         problem
         for problem in lint_cases(make_checked_case("Who?", (grader, {"value": value})))
         if problem.code == "json-expected"
     ]
-    assert len(found) == told
-    for problem in found:
+    assert len(problems) == is_reported
+    for problem in problems:
         assert "expected looks like JSON - consider scorer='json_schema'" in problem.message

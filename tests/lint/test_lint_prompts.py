@@ -28,8 +28,8 @@ def test_cases_with_the_same_input_and_other_values_or_prompts_are_none() -> Non
 
 def test_a_value_that_no_prompt_may_use_is_no_leak_and_an_empty_input_no_echo() -> None:
     assert lint_codes(make_checked_case([], LIMA, vars={"answer": "Lima"})) == []
-    anything = ("regex", {"pattern": "(?s).*"})
-    assert "vacuous-echo" not in lint_codes(make_checked_case([], anything, vars={"q": "x"}))
+    match_all = ("regex", {"pattern": "(?s).*"})
+    assert "vacuous-echo" not in lint_codes(make_checked_case([], match_all, vars={"q": "x"}))
 
 
 def test_the_values_of_a_case_without_an_input_are_searched_for_in_other_text() -> None:

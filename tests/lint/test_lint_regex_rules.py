@@ -13,7 +13,7 @@ from support.linting import lint_codes, make_checked_case
 
 
 @pytest.mark.parametrize(
-    ("pattern", "told"),
+    ("pattern", "is_empty"),
     [
         (r"\d*", True),
         (r"(?:granite)?", True),
@@ -23,10 +23,10 @@ from support.linting import lint_codes, make_checked_case
         (r"^granite$", False),
     ],
 )
-def test_a_pattern_that_matches_nothing_at_all(pattern: str, told: bool) -> None:
-    found = lint_codes(make_checked_case("Which?", ("regex", {"pattern": pattern})))
-    assert ("regex-empty" in found) is told
-    assert "vacuous-empty" not in found  # one cause is told once
+def test_a_pattern_that_matches_nothing_at_all(pattern: str, is_empty: bool) -> None:
+    codes = lint_codes(make_checked_case("Which?", ("regex", {"pattern": pattern})))
+    assert ("regex-empty" in codes) is is_empty
+    assert "vacuous-empty" not in codes  # one cause is reported once
 
 
 def test_a_negated_pattern_may_match_an_empty_answer() -> None:
@@ -85,16 +85,17 @@ def test_a_full_match_can_fail_after_its_last_repeat() -> None:
 @pytest.mark.slow
 def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget() -> None:
     rule = BacktrackingRule()
-    found = [
+    problems = [
         list(
             rule.check(
-                make_checked_case("?", ("regex", {"pattern": f"^(?:{n}|{n}{n})+$"})), lambda _one, _text: None
+                make_checked_case("?", ("regex", {"pattern": f"^(?:{n}|{n}{n})+$"})),
+                lambda _assertion, _text: None,
             )
         )
         for n in "abcdefghijklmnopqrstuvwxyzäöü"
     ]
-    assert found[0]
-    assert not found[-1]
+    assert problems[0]
+    assert not problems[-1]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_no_pattern_breaks_the_look_at_it(pattern: str) -> None:
 
 def test_a_very_long_pattern_is_left_alone() -> None:
     long = make_checked_case("?", ("regex", {"pattern": "(a|b|ab)*" * 5000 + "c"}))
-    assert list(BacktrackingRule().check(long, lambda _one, _text: None)) == []
+    assert list(BacktrackingRule().check(long, lambda _assertion, _text: None)) == []
 
 
 def test_a_pattern_nested_very_deeply_is_left_alone() -> None:

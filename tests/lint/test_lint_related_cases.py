@@ -1,4 +1,4 @@
-"""The rule `related-cases`: what is evidence that cases are related, and what is not."""
+"""The rule `related-cases`: evidence that cases are related, and its limits."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from support.linting import lint_cases
 FIELDS = "metadata.document metadata.source_id metadata.conversationId metadata.Doc-ID metadata.file_path"
 
 
-def case(number: int, asked: str = "", **fields: Any) -> Case:
-    content = f"{asked}Which port has number {number}?"
+def case(number: int, context: str = "", **fields: Any) -> Case:
+    content = f"{context}Which port has number {number}?"
     return Case(**{"id": f"c{number}", "input": (Message(role="user", content=content),)} | fields)
 
 
 def message(cases: Iterable[Case]) -> str | None:
-    """What the rule says of cases; None if it says nothing."""
+    """The warning of the rule for these cases, or None."""
     rule = RelatedCasesRule()
-    for each in cases:
-        rule.add(each)
-    finding = rule.finish()
-    return None if finding is None else finding.message
+    for member in cases:
+        rule.add(member)
+    warning = rule.finish()
+    return None if warning is None else warning.message
 
 
 def text(number: int) -> str:
@@ -102,8 +102,8 @@ def test_a_text_of_another_turn_and_an_attachment_are_evidence() -> None:
     ]
     assert "10 groups, such as 'Ship 0 carried" in (message(turns) or "")
     files = [Attachment(kind="image", path=f"{n}.png", data=bytes([n] * 9)) for n in range(10)]
-    shown = [case(n, input=(Message(role="user", parts=(f"{n}?", files[n // 4])),)) for n in range(40)]
-    assert "10 groups, such as '0.png' with 4 cases" in (message(shown) or "")
+    cases = [case(n, input=(Message(role="user", parts=(f"{n}?", files[n // 4])),)) for n in range(40)]
+    assert "10 groups, such as '0.png' with 4 cases" in (message(cases) or "")
 
 
 def test_a_field_is_named_before_a_text_and_of_fields_that_of_the_most_cases() -> None:
@@ -156,13 +156,13 @@ def test_values_that_name_nothing_are_none() -> None:
 # --- suites ------------------------------------------------------------------------------------------------
 
 
-def related(lint: Any = None) -> list[Case]:
+def make_related_cases(lint: Any = None) -> list[Case]:
     cases = [case(n, metadata={"document": n // 4}) for n in range(40)]
     return cases if lint is None else [*cases, case(40, metadata={"lint": lint})]
 
 
 def test_the_linter_warns_once_about_the_suite_and_not_about_a_case() -> None:
-    (problem,) = (problem for problem in lint_cases(*related()) if problem.code == "related-cases")
+    (problem,) = (problem for problem in lint_cases(*make_related_cases()) if problem.code == "related-cases")
     assert (problem.path, problem.line, problem.case) == ("s.jsonl", None, None)
     assert problem.field == "metadata.document"
 
@@ -170,17 +170,19 @@ def test_the_linter_warns_once_about_the_suite_and_not_about_a_case() -> None:
 @pytest.mark.parametrize("cluster", ["none", "category", "metadata.document"])
 def test_a_suite_that_names_its_clusters_is_told_nothing(cluster: str) -> None:
     linter = Linter("s.jsonl", GRADERS.get)
-    for line, each in enumerate(related(), 1):
-        linter.add(CaseAtLine(each, line))
+    for line, member in enumerate(make_related_cases(), 1):
+        linter.add(CaseAtLine(member, line))
     suite = Suite(name="s", dialect="meridian", defaults=SuiteDefaults(cluster=cluster))
     assert "related-cases" not in {problem.code for problem in linter.finish(suite)}
 
 
 def test_any_case_and_the_caller_silence_the_rule() -> None:
-    assert "related-cases" in {problem.code for problem in lint_cases(*related(["leak"]))}
-    assert "related-cases" not in {problem.code for problem in lint_cases(*related(["related-cases"]))}
+    assert "related-cases" in {problem.code for problem in lint_cases(*make_related_cases(["leak"]))}
     assert "related-cases" not in {
-        problem.code for problem in lint_cases(*related(), ignored=("related-cases",))
+        problem.code for problem in lint_cases(*make_related_cases(["related-cases"]))
+    }
+    assert "related-cases" not in {
+        problem.code for problem in lint_cases(*make_related_cases(), ignored=("related-cases",))
     }
 
 
@@ -210,9 +212,9 @@ def test_of_very_many_groups_a_sample_is_counted_in_little_memory() -> None:
         rule.add(case(n, metadata={"document": f"document {n // 4}", "url": n}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    finding = rule.finish()
-    assert finding is not None
-    warning = finding.message
+    problem = rule.finish()
+    assert problem is not None
+    warning = problem.message
     assert "Cases look related: about " in warning
     groups = int(warning.split("(about ")[1].split(" ")[0].replace(",", ""))
     assert abs(groups - count / 4) < count / 40

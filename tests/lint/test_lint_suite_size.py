@@ -10,21 +10,21 @@ from proctor.lint.suite_size import too_few_cases
 from support.linting import lint_codes, make_checked_case
 
 
-@pytest.mark.parametrize(("count", "told"), [(0, False), (1, True), (19, True), (20, False), (900, False)])
-def test_fewer_than_twenty_cases_are_too_few(count: int, told: bool) -> None:
-    assert (too_few_cases({"small": count}) is not None) is told
+@pytest.mark.parametrize(("count", "too_few"), [(0, False), (1, True), (19, True), (20, False), (900, False)])
+def test_fewer_than_twenty_cases_are_too_few(count: int, too_few: bool) -> None:
+    assert (too_few_cases({"small": count}) is not None) is too_few
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "sentence"),
     [
         (8, "If 7 of 8 passed, the true rate could be anywhere from 53 to 98 %."),
         (1, "If 1 of 1 passed, the true rate could be anywhere from 21 to 100 %."),
     ],
 )
-def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, said: str) -> None:
+def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, sentence: str) -> None:
     message = too_few_cases({"small": count}) or ""
-    assert said in message
+    assert sentence in message
     assert message.startswith("Too few cases to distinguish targets or to decide a gate: 'small' (")
 
 
@@ -37,7 +37,7 @@ def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected", "stated", "told"),
+    ("question", "expected", "estimate", "is_wrong"),
     [
         ("x" * 400, None, 100, False),
         ("x" * 400, None, 34, False),
@@ -53,9 +53,9 @@ def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
     ],
 )
 def test_an_estimate_of_tokens_may_be_off_by_a_factor_of_three(
-    asked: str, expected: Any, stated: Any, told: bool
+    question: str, expected: Any, estimate: Any, is_wrong: bool
 ) -> None:
     estimated = make_checked_case(
-        asked, ("llm_grader", {}), expected=expected, metadata={"tokens_est": stated}
+        question, ("llm_grader", {}), expected=expected, metadata={"tokens_est": estimate}
     )
-    assert ("tokens-est" in lint_codes(estimated)) is told
+    assert ("tokens-est" in lint_codes(estimated)) is is_wrong

@@ -1,4 +1,4 @@
-"""The linter as a whole: its codes and their pages, what silences them, and the memory it takes."""
+"""The linter as a whole: its codes and their pages, how to silence them, and its memory."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PAGES = [
 SUITE = Suite(name="s", dialect="meridian")
 
 
-def case(case_id: str = "a", lint: Any = None, asked: str = "Is 4 + 5 = 9?", expected: str = "9") -> Case:
+def case(case_id: str = "a", lint: Any = None, question: str = "Is 4 + 5 = 9?", expected: str = "9") -> Case:
     return Case(
         id=case_id,
-        input=(Message(role="user", content=asked),),
+        input=(Message(role="user", content=question),),
         expected=expected,
         assertions=(Assertion(grader="exact", params={"value": expected}),),
         metadata={} if lint is None else {"lint": lint},
@@ -70,28 +70,28 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 EXAMPLE = re.compile(r"^```jsonl (before|after)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-# `contaminated` and `canary` take two files, and `too-few-cases` is for `run` and `compare` to say.
+# `contaminated` and `canary` need two files, and only `run` and `compare` report `too-few-cases`.
 @pytest.mark.parametrize("code", sorted(CODES.keys() - {"contaminated", "canary", "too-few-cases"}))
 def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_path: Path) -> None:
     text = (PAGES[0].parent / f"{code}.md").read_text(encoding="utf-8")
     examples = dict(EXAMPLE.findall(text))
-    found = {}
+    codes = {}
     for name, body in examples.items():
         file = tmp_path / f"{name}.jsonl"
         file.write_text(body, encoding="utf-8")
         linter = Linter(str(file), GRADERS.get)
-        loaded = load_suite(file, inspect=linter.add)
-        assert loaded.errors == []
-        found[name] = {problem.code for problem in linter.finish(loaded.suite)}
-    assert code in found["before"]
-    assert code not in found.get("after", set())
+        result = load_suite(file, inspect=linter.add)
+        assert result.errors == []
+        codes[name] = {problem.code for problem in linter.finish(result.suite)}
+    assert code in codes["before"]
+    assert code not in codes.get("after", set())
 
 
 # --- what silences -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("written", "left"),
+    ("lint", "codes"),
     [
         (None, ["leak"]),
         ("ignore", []),
@@ -108,8 +108,8 @@ def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_
         (["leek", "unknown-lint"], ["leak"]),
     ],
 )
-def test_a_case_silences_rules(written: Any, left: list[str]) -> None:
-    assert [problem.code for problem in lint_cases(case(lint=written))] == left
+def test_a_case_silences_rules(lint: Any, codes: list[str]) -> None:
+    assert [problem.code for problem in lint_cases(case(lint=lint))] == codes
 
 
 def test_an_unknown_code_is_told_with_the_nearest_one() -> None:
@@ -132,7 +132,11 @@ def test_a_code_to_ignore_must_be_one() -> None:
 
 
 def test_problems_come_in_the_order_of_their_lines_as_warnings_in_sentences() -> None:
-    cases = [case("a"), case("B", asked="Who is it?", expected='{"a": 1}'), case("b", asked="Who is it?")]
+    cases = [
+        case("a"),
+        case("B", question="Who is it?", expected='{"a": 1}'),
+        case("b", question="Who is it?"),
+    ]
     problems = lint_cases(*cases, ignored=())
     assert [problem.line for problem in problems] == sorted(problem.line or 0 for problem in problems)
     assert len(problems) >= 4
@@ -145,7 +149,7 @@ def test_problems_come_in_the_order_of_their_lines_as_warnings_in_sentences() ->
 
 
 def test_a_case_of_which_nothing_is_doubtful_is_told_nothing() -> None:
-    assert lint_cases(case(asked="What do four and five make?")) == []
+    assert lint_cases(case(question="What do four and five make?")) == []
 
 
 def test_strange_cases_break_no_rule() -> None:
@@ -164,17 +168,17 @@ def test_a_case_with_a_wrong_assertion_is_an_error_and_not_looked_at(tmp_path: P
         {"id": "b", "input": "Is 4 + 5 = 9?", "expected": "9"},
     ]
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    seen: list[CaseAtLine] = []
-    loaded = load_suite(file, inspect=seen.append)
-    assert [placed.case.id for placed in seen] == ["b"]
-    assert [problem.case for problem in loaded.errors] == ["a"]
-    assert loaded.suite.digest == load_suite(file).suite.digest
+    cases: list[CaseAtLine] = []
+    result = load_suite(file, inspect=cases.append)
+    assert [case_at_line.case.id for case_at_line in cases] == ["b"]
+    assert [problem.case for problem in result.errors] == ["a"]
+    assert result.suite.digest == load_suite(file).suite.digest
 
 
 # --- what it takes -----------------------------------------------------------------------------------------
 
 
-def suite_of(count: int) -> list[Case]:
+def make_cases(count: int) -> list[Case]:
     dice = random.Random(11)
     words = ["".join(dice.choices("abcdefghijklm", k=7)) for _ in range(800)]
     checks = (
@@ -195,7 +199,7 @@ def suite_of(count: int) -> list[Case]:
 
 @pytest.mark.slow
 def test_many_cases_are_linted_in_little_memory() -> None:
-    cases = suite_of(500)
+    cases = make_cases(500)
     tracemalloc.start()
     problems = lint_cases(*cases)
     _, peak = tracemalloc.get_traced_memory()
@@ -227,7 +231,7 @@ def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
 
 
 class Waits(BaseGrader, frozen=True, kw_only=True):
-    """Passes everything, and keeps this process waiting as a busy machine does."""
+    """Passes every answer, and keeps this process waiting as a busy machine does."""
 
     def grade(self, graded: GradingInput) -> GraderResult:
         sleep(2 * SLOW_S)
