@@ -65,9 +65,9 @@ class Watched:
         assert self.err.count("Watching ") == count, self.err
         return [line for line in self.err.splitlines() if " sent, " in line][-1]
 
-    def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.err or self.process.poll() is not None)
-        assert text in self.err
+    def wait_for(self, text: str, count: int = 1) -> None:
+        wait_until(lambda: self.err.count(text) >= count or self.process.poll() is not None)
+        assert self.err.count(text) >= count
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -202,6 +202,30 @@ def test_a_file_that_the_run_writes_is_not_watched_for_ever(
     assert "1 case changed, 1 request sent, 1 answer reused." in command.err
     assert "Not watched: files that the programs of this run read or import themselves." in command.err
     command.end()
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_run_that_was_stopped_by_its_own_file_is_completed(
+    watched: Callable[..., Watched], project: Path, suite: Proctor
+) -> None:
+    (project / "ask.py").write_text(
+        "import os, sys, time\n"
+        "with open('log.txt', 'a') as log: log.write('x')\n"
+        "while not os.path.exists(f'go{os.path.getsize(\"log.txt\")}'): time.sleep(0.01)\n"
+        "print(sys.stdin.read())\n",
+        encoding="utf-8",
+    )
+    (project / "log.txt").touch()
+    name = suite(*((f"t{number}", f"say {number}", "say") for number in range(3)))
+    command = watched(name, "--target", "command:python ask.py log.txt", "--concurrency", "1", "--no-holdout")
+    for number in (1, 2):
+        command.wait_for("Waiting for requests in progress.", number)
+        (project / f"go{number}").touch()
+    for number in (3, 4):
+        (project / f"go{number}").touch()
+    assert command.wait_for_runs(1) == "2 requests sent, 1 answer reused."
+    assert command.end() == 1
 
 
 @posix_only

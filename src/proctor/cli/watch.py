@@ -132,12 +132,15 @@ class _Watch:
             process_group=0 if os.name == "posix" else None,
         )
         changes = self._supervise(process, before)
+        was_cut_short = bool(changes)
         code = process.wait()
         self._read_log(before)
         if not changes and not self._is_stopped():
             self._say_what_changed(self._known.runs)
             changes = self._find_settled_changes()
         self._note_own_changes(changes)
+        if was_cut_short:  # to be completed, even if what changed is no longer watched
+            return code, changes
         return code, [path for path in changes if path not in self._known.ignored]
 
     def _supervise(self, process: subprocess.Popen[bytes], before: FileLogContents) -> list[str]:
