@@ -184,6 +184,27 @@ def test_ctrl_c_during_a_run_stops_it_as_without_watching(
     assert proctor("runs", "list", "--json").json["runs"][0]["status"] == "interrupted"
 
 
+MANY_SIGNALS = """
+import os, subprocess, sys
+from pathlib import Path
+from proctor.cli.watch import _Watch
+
+watch = _Watch(["run"], None, [], Path("log"), quiet=True)
+watch._catch_signals()
+code = f"import os\\nfor _ in range(100_000): os.kill({os.getpid()}, 15)"
+sender = subprocess.Popen([sys.executable, "-c", code])
+while sender.poll() is None:
+    for _ in range(50):
+        watch._wait(0)
+"""
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_signal_at_any_moment_of_a_wait_is_handled() -> None:
+    subprocess.run([sys.executable, "-c", MANY_SIGNALS], timeout=PATIENCE_S, check=True)
+
+
 @posix_only
 @pytest.mark.slow
 def test_a_file_that_the_run_writes_is_not_watched_for_ever(

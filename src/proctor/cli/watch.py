@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from time import monotonic
 
 from proctor.cli.echo import echo_err
@@ -86,7 +87,8 @@ class _Watch:
         self._quiet = quiet
         self._stop_count = 0
         """How many signals to stop have arrived."""
-        self._wake = threading.Event()
+        self._wake = SimpleQueue[None]()
+        """Gets an item for each of them; a signal handler may put items into such a queue at any moment."""
         self._known = FileLogContents(ignored=[os.path.abspath(path) for path in outputs])  # noqa: PTH100
         self._own_changes = Counter[str]()
         """In how many runs in a row a file has changed."""
@@ -270,7 +272,7 @@ class _Watch:
 
         def stop(_number: int, _frame: object) -> None:
             self._stop_count += 1
-            self._wake.set()
+            self._wake.put(None)
 
         numbers = [signal.SIGINT, signal.SIGTERM]
         if sys.platform != "win32":
@@ -283,8 +285,8 @@ class _Watch:
         return self._stop_count > 0
 
     def _wait(self, seconds: float) -> None:
-        self._wake.wait(seconds)
-        self._wake.clear()
+        with suppress(Empty):
+            self._wake.get(timeout=seconds)
 
 
 def _finish_calls(process: subprocess.Popen[bytes]) -> None:
