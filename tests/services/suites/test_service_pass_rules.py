@@ -237,4 +237,7 @@ def test_a_rule_for_judgments_that_is_left_to_the_run_is_the_mean_in_markdown() 
     assert not convert_suite(header, [original], "ai_tester", lossy=False).has_errors
     assert restate(header, [original], "pramana")[1] == [original]
     restated_suite, _, problems = restate(replace(header, pass_rule=SCORE), [original], "ai_tester")
-    assert (restated_suite.pass_rule, [one.field for one in problems]) == (ALL, ["pass_rule", "assertions"])
+    assert (restated_suite.pass_rule, [problem.field for problem in problems]) == (
+        ALL,
+        ["pass_rule", "assertions"],
+    )

@@ -357,7 +357,7 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     doomed = data.draw(st.lists(st.sampled_from(versions), unique=True, min_size=1))
     for version in doomed:
         trash.discard("mine", version)
-    assert {one.suite.version for one in store.versions("mine")} == set(versions) - set(doomed)
+    assert {saved.suite.version for saved in store.versions("mine")} == set(versions) - set(doomed)
     for version in data.draw(st.permutations(doomed)):
         assert trash.restore("mine", version).version == version
     assert _list_suites(store) == before

@@ -60,6 +60,7 @@ def command(
     """  # noqa: D301  # click wants the character \b itself
     if signed_by is not None:
         signed_by = check_fingerprint(signed_by)
+    demand = SignatureDemand(require_signature, signed_by)
     rows: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     codes = [ExitCode.OK]
@@ -68,7 +69,6 @@ def command(
         try:
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
-            demand = SignatureDemand(require_signature, signed_by)
             if not as_json:
                 lines = (
                     _proof_lines(verification, demand)
@@ -113,14 +113,14 @@ _SIGNATURE_TEXTS = {
 class SignatureDemand(NamedTuple):
     """Which signature the user demands."""
 
-    is_trusted: bool
-    """One by a key that the user trusts."""
+    needs_trust: bool
+    """Whether a key that the user trusts must have signed."""
     key: str | None
     """The fingerprint of the key that must have signed."""
 
     def find_defect(self, verification: VerifiedBundle | VerifiedProof) -> tuple[str, str] | None:
         """Returns how a file is signed and what the user demands instead; None if it is signed so."""
-        if self.is_trusted and verification.standing != "trusted":
+        if self.needs_trust and verification.standing != "trusted":
             status = _SIGNATURE_TEXTS[verification.standing]
             return status, "--require-signature needs a signature by a key that you trust"
         if self.key is not None and not self.names_signer(verification):
