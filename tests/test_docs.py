@@ -42,7 +42,7 @@ from proctor.invalid_cases import UNSUPPORTED_CODES
 from proctor.lint.linter import CODES
 from proctor.reports import REPORTS
 from proctor.reports.runs import records
-from proctor.targets import iter_kinds
+from proctor.targets import function, iter_kinds
 from proctor.web.api.problems import PROBLEM_KINDS
 from support.error_codes import SOURCE, failure_kinds, problem_codes
 
@@ -384,7 +384,9 @@ def run(command: str, folder: Path) -> str:
     }
     program = re.fullmatch(r"python (\w+\.py)", command)
     if program:
-        with capture_output(folder, environ) as (out, _):
+        # A process of its own would have registered no functions.
+        functions = patch.dict(function._registered_functions, clear=True)
+        with functions, capture_output(folder, environ) as (out, _):
             runpy.run_path(program[1], run_name="__main__")
         return out.getvalue().decode("utf-8")
     plain = PLAIN.fullmatch(command)
